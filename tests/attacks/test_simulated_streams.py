@@ -16,8 +16,8 @@ from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import logs
 from mooring.apiserver.streams.simulated.commands import CommandContext, run
 from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.pod_annotations import DeclaredLog, find_declared_command
 from mooring.apiserver.streams.simulated.port_forward import CannedHttp
-from mooring.apiserver.streams.simulated.rules import LogRule, command_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.simulated.volumes import mounted_files
 from mooring.shell import Outcome
@@ -40,7 +40,7 @@ def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
 
 def repeated(line: str) -> logs.Log:
     """Return a log of very many equal lines."""
-    return logs.by_rule(Run(START, None, 0), LogRule((line,), 0.01, repeat=True))
+    return logs.by_annotations(Run(START, None, 0), DeclaredLog((line,), 0.01, repeat=True))
 
 
 @pytest.mark.parametrize("line", [LONG, "ź" * 100_000, "", "x"], ids=["long", "not ASCII", "empty", "short"])
@@ -113,8 +113,8 @@ PATTERNS = {
 def test_a_rule_with_many_wildcards_is_matched_in_linear_time(pattern: str) -> None:
     hostile = pod({"exec": f'[{{command: "{pattern}", stdout: x}}]'})
     begun = time.process_time()
-    assert command_rule(hostile, "c", ("a" * 4000,)) is None
-    assert command_rule(hostile, "c", ("a" * 60_000,)) is None
+    assert find_declared_command(hostile, "c", ("a" * 4000,)) is None
+    assert find_declared_command(hostile, "c", ("a" * 60_000,)) is None
     assert time.process_time() - begun < 1.5
 
 
@@ -125,7 +125,7 @@ def test_a_rule_with_many_wildcards_is_matched_in_linear_time(pattern: str) -> N
 )
 def test_rules_are_limited(rules: str) -> None:
     with pytest.raises(errors.BadRequest, match="exec cannot be used"):
-        command_rule(pod({"exec": rules}), "c", ("a",))
+        find_declared_command(pod({"exec": rules}), "c", ("a",))
 
 
 RULES = [
@@ -139,7 +139,7 @@ RULES = [
 
 @pytest.mark.parametrize(("pattern", "command", "is_match"), RULES, ids=[f"{rule[0]} and {rule[1]}" for rule in RULES])
 def test_stars_and_question_marks_are_the_only_signs(pattern: str, command: str, *, is_match: bool) -> None:
-    rule = command_rule(pod({"exec": f'[{{command: "{pattern}"}}]'}), "c", (command,))
+    rule = find_declared_command(pod({"exec": f'[{{command: "{pattern}"}}]'}), "c", (command,))
     assert (rule is not None) == is_match
 
 

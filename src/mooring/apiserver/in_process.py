@@ -10,7 +10,7 @@ from mooring.client import transport
 
 
 def handler(app: Application, user: UserInfo) -> Callable[[transport.Request], Awaitable[Response]]:
-    """Return the function that handles a user's requests in this process, with authorization and limits."""
+    """Return a function that serves a user's requests from this process, authorized and limited as from the network."""
 
     async def answer(asked: transport.Request) -> Response:
         query: dict[str, list[str]] = defaultdict(list)

@@ -32,7 +32,7 @@ MinorVersion = tuple[int, int]
 
 
 class VersionRange(msgspec.Struct, frozen=True):
-    """The range of a component's versions that are compatible with this server, both ends included."""
+    """The versions of another component with which this server works, from the lowest to the highest."""
 
     oldest: MinorVersion
     newest: MinorVersion
@@ -53,7 +53,7 @@ class StatusPages(msgspec.Struct, frozen=True):
 
 
 class VersionOptions(msgspec.Struct, frozen=True):
-    """Options that depend on the emulated and the compatibility version of a server."""
+    """Options that follow from the server's emulated and compatibility versions, such as the content of `/version`."""
 
     shown: VersionInfo
     """The JSON body of `/version`."""
@@ -66,7 +66,7 @@ class VersionOptions(msgspec.Struct, frozen=True):
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration of a server. The data directory holds the store, the certificates and the kubeconfig files."""
+    """The server's settings. Its data directory contains the store, the certificates and the kubeconfig files."""
 
     data_dir: Path
     component: Component = msgspec.field(default_factory=resolve)
@@ -136,7 +136,7 @@ def _texts(version: Version) -> tuple[str, str]:
 
 
 def _compatible_versions(versions: ComponentVersions) -> dict[str, VersionRange]:
-    """Return the compatible versions of each kind of component (KEP-4330)."""
+    """Return, for each kind of component, the versions that work with this server (KEP-4330)."""
     oldest, newest = versions.min_compatibility, versions.emulation
     together = VersionRange(oldest, newest)
     node = VersionRange(oldest.minus(2), newest)

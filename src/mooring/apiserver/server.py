@@ -127,7 +127,7 @@ class ApiServer:
         registry: CollectorRegistry | None = None,
         store: Store | None = None,
     ) -> Self:
-        """Open the store, build the server and write the initial objects of a cluster; do not listen yet."""
+        """Open the store, build the server and write a cluster's initial objects; `listen` accepts connections."""
         clock = clock or SystemClock()
         async with AsyncExitStack() as undo:
             if store is None:
@@ -221,7 +221,7 @@ class ApiServer:
         )
 
     def _status_pages(self, pages: StatusPages | None) -> dict[str, PathHandler]:
-        """Return the handlers of `/statusz` and `/flagz`, if the emulated version has them."""
+        """Return the handlers of `/statusz` and `/flagz`; none if the emulated version lacks the pages."""
         if pages is None:
             return {}
         made = StatusPageHandler(pages, self._config.flags, self._clock.now)
@@ -275,7 +275,7 @@ class ApiServer:
         self._tasks.append(asyncio.create_task(work, name=name))
 
     async def _follow_leases(self) -> None:
-        """Check the versions that components write into their Leases."""
+        """Report incompatible versions that components write into their Leases, as these change."""
         skew, kind = self.app.skew, self.scheme.hub_of(Lease)
         leases: Follower[Lease] = Follower(
             self.store, self.scheme, kind, lambda: skew.check_leases(leases.objects), namespace="kube-system"
@@ -285,7 +285,7 @@ class ApiServer:
     # -- listening
 
     async def listen(self) -> None:
-        """Start to listen, and write the kubeconfig files; raise ListenError and PkiError."""
+        """Accept connections, and write the kubeconfig files; raise ListenError or PkiError if that fails."""
         config = self._config
         listening = listen(config.bind_address, config.port)
         self._address = listening.getsockname()[:2]
@@ -314,18 +314,18 @@ class ApiServer:
 
     @property
     def authority(self) -> bytes:
-        """Return the authority of the server's certificate, in PEM."""
+        """Return the certificate authority that verifies the server, in PEM."""
         return self._pki.authority.certificate
 
     @property
     def url(self) -> str:
-        """Return the URL of the server."""
+        """Return the URL at which this machine's clients reach the server."""
         address, port = self._address
         host = _REACHED_AT.get(address, address)
         return _https(host, port)
 
     def _reached_by_others(self) -> str:
-        """Return the URL for clients on other machines; `url` if only this machine can reach the server."""
+        """Return the URL for clients on other machines; `url` if the server is reachable only from here."""
         given = self._config.services.advertise_address
         own = find_advertised_address(given, *self._address)
         if own is None or not (given or self._config.bind_address in _REACHED_AT):
@@ -333,7 +333,7 @@ class ApiServer:
         return _https(own.address, own.port)
 
     def kubeconfig(self, client: str = "admin") -> Path:
-        """Return the kubeconfig file of `admin`, `scheduler` or `controllers`."""
+        """Return the path of the kubeconfig file for a client: `admin`, `scheduler` or `controllers`."""
         return self._config.data_dir / f"{client}.kubeconfig"
 
     def _names(self) -> Sequence[str]:
@@ -348,7 +348,7 @@ class ApiServer:
             write_kubeconfig(self.kubeconfig(name), self.url, authority, user, self._pki.client(name, user, groups))
 
     async def _renew(self) -> None:
-        """Renew certificates that expire soon; new connections use the renewed ones."""
+        """Periodically reissue certificates that expire soon, and use them for new connections."""
         while True:
             await self._clock.sleep(_RENEWAL_SECONDS)
             server = self._pki.server(self._names())
@@ -359,7 +359,7 @@ class ApiServer:
     # -- the end
 
     async def stop(self) -> None:
-        """Report not ready, serve for the shutdown delay, then stop: end watches, and let requests finish."""
+        """Become unready, go on serving for the shutdown delay, then end watches and finish other requests."""
         self._draining = True
         if self._http:
             self._http.drain()
@@ -380,13 +380,13 @@ class ApiServer:
             task.cancel()
 
     def stop_at_once(self) -> None:
-        """Stop without waiting for unfinished requests."""
+        """Let `stop` return without waiting for the delay or unfinished requests."""
         self._hurry.set()
         if self._http:
             self._http.stop_at_once()
 
     async def close(self) -> None:
-        """Stop, and close the store."""
+        """Stop the server if it runs, and close the store."""
         await self.stop()
         for task in self._tasks:
             task.cancel()

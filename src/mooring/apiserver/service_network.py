@@ -9,7 +9,7 @@ DEFAULT_NODE_PORTS = range(30000, 32768)
 
 
 class ServiceNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of Services, and the address by which pods reach the server."""
+    """The IP ranges of cluster IPs, the node ports, and the address advertised for the API server."""
 
     advertise_address: str = ""
     """The advertised address; if empty, the listening one, or this machine's outgoing one if that is loopback."""
@@ -19,7 +19,7 @@ class ServiceNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first(self) -> str:
-        """Return the cluster IP of the Service `default/kubernetes`."""
+        """Return the first cluster IP, which the Service `default/kubernetes` has."""
         return str(ip_network(self.cluster_ips[0])[1])
 
     @property

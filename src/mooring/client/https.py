@@ -385,7 +385,6 @@ class _PooledConnection(asyncio.Protocol):
     # -- called by the parser
 
     def on_message_begin(self) -> None:
-        """Mark the connection as unusable if a response begins although no request is open."""
         if self._reply is None:
             self._broken = True  # an answer to nothing: whose answer would the next one be?
 

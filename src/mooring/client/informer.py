@@ -165,7 +165,6 @@ class Informer(Generic[T]):
             self._deliver([Change(None, obj) for obj in self._cache.objects.values()], [handler])
 
     def remove_batch_handler(self, handler: BatchHandler[T]) -> None:
-        """Stop calling a function that `add_batch_handler` registered."""
         self._handlers.remove(handler)
 
     # -- running
@@ -389,7 +388,6 @@ class Informers:
                 task.cancel()
 
     async def stop(self) -> None:
-        """Stop all informers."""
         self._running = False
         tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:

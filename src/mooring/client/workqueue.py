@@ -78,7 +78,6 @@ class WorkQueue(Generic[K]):
 
     @property
     def delayed(self) -> int:
-        """Return the number of items whose delay has not passed."""
         return len(self._due)
 
     @property

@@ -17,14 +17,14 @@ from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import commands, container, logs
 from mooring.apiserver.streams.simulated.commands import CommandContext
 from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.pod_annotations import DeclaredLog, read_declared_log
 from mooring.apiserver.streams.simulated.port_forward import CannedHttp
-from mooring.apiserver.streams.simulated.rules import LogRule, log_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.testing.clock import START, MockClock
 
 pytestmark = pytest.mark.req("N.8")
 P = "simulation.mooring.dev/"
-ABC = LogRule(("a", "b", "c"), seconds=2)
+ABC = DeclaredLog(("a", "b", "c"), seconds=2)
 
 
 def pod(annotations: dict[str, str] | None = None, **state: Any) -> Pod:
@@ -41,7 +41,7 @@ def pod(annotations: dict[str, str] | None = None, **state: Any) -> Pod:
 @dataclass(frozen=True)
 class Shown:
     name: str
-    rule: LogRule
+    rule: DeclaredLog
     after: float
     lines: str
     options: LogOptions = field(default_factory=LogOptions)
@@ -49,10 +49,10 @@ class Shown:
 
 
 SHOWN = [
-    Shown("all lines come at once without seconds", LogRule(("a", "b")), 0, "ab"),
+    Shown("all lines come at once without seconds", DeclaredLog(("a", "b")), 0, "ab"),
     Shown("lines come one after the other", ABC, 2.5, "ab"),
     Shown("there are no more than there are", ABC, 100, "abc"),
-    Shown("lines begin anew when told so", LogRule(("a", "b"), 1, repeat=True), 4, "ababa"),
+    Shown("lines begin anew when told so", DeclaredLog(("a", "b"), 1, repeat=True), 4, "ababa"),
     Shown("none comes after the end", ABC, 100, "a", ended_after=1),
     Shown("the tail", ABC, 100, "bc", LogOptions(tail_lines=2)),
     Shown("no tail at all", ABC, 100, "", LogOptions(tail_lines=0)),
@@ -60,40 +60,40 @@ SHOWN = [
     Shown("from a time on", ABC, 5, "c", LogOptions(since_time=START + timedelta(seconds=3))),
     Shown(
         "a tail of a log without a beginning",
-        LogRule(("a", "b", "c"), 0.01, repeat=True),
+        DeclaredLog(("a", "b", "c"), 0.01, repeat=True),
         86400,
         "a",
         LogOptions(tail_lines=1),
     ),
-    Shown("an empty log", LogRule(()), 5, ""),
+    Shown("an empty log", DeclaredLog(()), 5, ""),
 ]
 
 
 @pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.name)
 def test_what_a_log_shows(case: Shown) -> None:
     ended = None if case.ended_after is None else START + timedelta(seconds=case.ended_after)
-    log = logs.by_rule(Run(START, ended), case.rule)
+    log = logs.by_annotations(Run(START, ended), case.rule)
     found = b"".join(logs.select_lines(log, case.options, START + timedelta(seconds=case.after)))
     assert found.decode().replace("\n", "") == case.lines
 
 
 def test_a_log_keeps_its_last_lines_only() -> None:
-    log = logs.by_rule(Run(START), LogRule(("a",), 0.01, repeat=True))
+    log = logs.by_annotations(Run(START), DeclaredLog(("a",), 0.01, repeat=True))
     assert b"".join(logs.select_lines(log, LogOptions(), START + timedelta(days=30))).count(b"\n") == logs.KEPT_LINES
 
 
 def test_timestamps_are_those_of_kubelets() -> None:
-    log = logs.by_rule(Run(START), LogRule(("a", "b"), 0.5))
+    log = logs.by_annotations(Run(START), DeclaredLog(("a", "b"), 0.5))
     found = b"".join(logs.select_lines(log, LogOptions(timestamps=True), START + timedelta(seconds=1)))
     assert found == b"2026-01-01T00:00:00.000000000Z a\n2026-01-01T00:00:00.500000000Z b\n"
 
 
 async def test_followed_lines_come_when_it_is_their_time() -> None:
     clock, ends = MockClock(), START + timedelta(seconds=5)
-    log = logs.by_rule(Run(START), ABC)
+    log = logs.by_annotations(Run(START), ABC)
 
     async def present() -> logs.Log | None:
-        return logs.by_rule(Run(START, ends if clock.now() >= ends else None), ABC)
+        return logs.by_annotations(Run(START, ends if clock.now() >= ends else None), ABC)
 
     found: list[tuple[float, bytes]] = []
 
@@ -132,12 +132,15 @@ UNUSABLE = [
 @pytest.mark.parametrize(("annotations", "message"), UNUSABLE)
 def test_a_rule_that_cannot_be_read_is_an_error_that_names_it(annotations: dict[str, str], message: str) -> None:
     with pytest.raises(errors.BadRequest, match=message):
-        log_rule(pod(annotations), "c")
+        read_declared_log(pod(annotations), "c")
 
 
 def test_one_container_may_have_a_log_of_its_own() -> None:
     annotations = {f"{P}logs": "all\n", f"{P}logs.c": "own\n\n"}
-    assert (log_rule(pod(annotations), "c").lines, log_rule(pod(annotations), "d").lines) == (("own", ""), ("all",))
+    assert (read_declared_log(pod(annotations), "c").lines, read_declared_log(pod(annotations), "d").lines) == (
+        ("own", ""),
+        ("all",),
+    )
 
 
 def test_runs_are_described_in_the_words_of_the_kubelet() -> None:

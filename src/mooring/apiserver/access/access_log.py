@@ -16,7 +16,7 @@ def is_kept() -> bool:
 
 
 def write(exchange: Exchange) -> None:
-    """Log a response; server errors also without `-v`."""
+    """Write a request's line into the access log: with `-v`, or if the status is 500 or more."""
     level = logging.ERROR if exchange.code >= 500 else logging.INFO
     if not log.isEnabledFor(level):
         return

@@ -23,11 +23,11 @@ _LONGEST_URI = 4096
 
 
 class AuditLogError(Exception):
-    """The audit log cannot be written; the message names the file."""
+    """The file of the audit log cannot be opened or written; the message names the file."""
 
 
 class AuditLog:
-    """An open audit log. Lines are appended; a log-rotation tool may move the file and restart the server."""
+    """The open audit log, to which lines are appended; to rotate it, move the file and restart the server."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class AuditLog:
             raise AuditLogError(f"cannot write the audit log {path}: {error.strerror}") from error
 
     def write(self, exchange: Exchange, stage: str = "ResponseComplete") -> None:
-        """Append the line of a request; log an error once if the file cannot be written."""
+        """Append a line for a stage of a request. If writing fails, log that once; the request goes on."""
         line = msgspec.json.encode(_event(exchange, stage, times.to_microseconds(self._clock.now()))) + b"\n"
         try:
             os.write(self._file, line)
@@ -61,19 +61,19 @@ class _Object(msgspec.Struct):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
-class _Row(msgspec.Struct):
+class _BatchRow(msgspec.Struct):
     object: _Object = msgspec.field(default_factory=_Object)
 
 
 class _Created(_Object):
-    rows: list[_Row] = []
+    rows: list[_BatchRow] = []
 
 
 _CREATED = msgspec.json.Decoder(_Created)
 
 
 def created_by(response: Response) -> tuple[str, str]:
-    """Return name and uid of the created object from a create's response; empty where it has none."""
+    """Return name and uid of the object in a create's response; two empty strings for an error or another body."""
     body = response.body
     if not isinstance(body, bytes) or not 200 <= response.status < 300:
         return "", ""

@@ -27,7 +27,7 @@ class TokenFileError(Exception):
 
 
 class TokenFile:
-    """The users of a token file. Tokens are stored as hashes, so that a lookup takes equally long for any guess."""
+    """The users of a static token file by token. Only hashes are stored, so that a lookup's time reveals nothing."""
 
     def __init__(self, tokens: dict[str, UserInfo]) -> None:
         self._users = {_digest(token): user for token, user in tokens.items()}
@@ -64,14 +64,14 @@ def _digest(token: str) -> bytes:
 
 
 class BootstrapTokens:
-    """Authenticate bootstrap tokens by their stored Secret, read each time, so that deleting it works at once."""
+    """Authenticates bootstrap tokens by their Secrets, which are read each time, so that deleting one works at once."""
 
     def __init__(self, objects: Objects, clock: Clock) -> None:
         self._objects = objects
         self._clock = clock
 
     async def user(self, token: str) -> UserInfo | None:
-        """Return the user of a token; None when it is not a valid bootstrap token."""
+        """Return the user of a bootstrap token; None if it is unknown, expired or not for authentication."""
         match = bootstrap_tokens.TOKEN.fullmatch(token)
         if match is None:
             return None
@@ -98,7 +98,7 @@ class BootstrapTokens:
 
 
 class Authenticator:
-    """Authenticate by certificate, token file, service account token or bootstrap token."""
+    """Authenticates requests by bearer token: from a token file, of a service account, or for bootstrap."""
 
     def __init__(
         self, accounts: ServiceAccountTokens, tokens: TokenFile | None = None, joining: BootstrapTokens | None = None
@@ -108,7 +108,7 @@ class Authenticator:
         self._joining = joining
 
     async def authenticate(self, path: str, headers: Mapping[str, str]) -> UserInfo:
-        """Return the user of a request on a connection without a certificate; raise Unauthorized."""
+        """Return the user by the Authorization header, anonymous for public paths; else raise Unauthorized."""
         header = headers.get("authorization", "")
         if header:
             scheme, _, token = header.partition(" ")
@@ -121,12 +121,12 @@ class Authenticator:
         raise errors.unauthorized()
 
     async def user_of_token(self, token: str) -> UserInfo | None:
-        """Return the user of a bearer token for this server."""
+        """Return the user of a bearer token that is valid for this server; None if it is not."""
         found = await self.review(token, (ISSUER,))
         return found.user if isinstance(found, VerifiedToken) else None
 
     async def review(self, token: str, audiences: tuple[str, ...]) -> VerifiedToken | str:
-        """Return the user of a token and its audiences, or why it is refused."""
+        """Return a token's user and those of `audiences` it is valid for; if it is invalid, the reason as text."""
         if not token:
             return "there is no token"
         if user := self._tokens.user(token):

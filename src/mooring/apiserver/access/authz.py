@@ -18,7 +18,7 @@ _OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """The action of a request to authorize: on a resource or, if `path` is set, on a non-resource path."""
+    """An action to authorize: a user's verb on a resource or, if `path` is set, on a non-resource path."""
 
     verb: str
     group: str = ""
@@ -32,12 +32,12 @@ class Attributes(msgspec.Struct, frozen=True):
 
     @property
     def full_resource(self) -> str:
-        """The resource with subresource as roles name it: `pods`, `pods/status`."""
+        """The resource and its subresource as RBAC rules name them: `pods`, `pods/status`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The result of an authorization: whether an action is allowed, by which binding, or why not."""
+    """The result of an authorization: whether it is allowed, and as reason the binding that allows it or why not."""
 
     allowed: bool
     reason: str = ""
@@ -47,20 +47,20 @@ class Authorizer(Protocol):
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision: ...
 
     async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
-        """Load the objects that `authorize` needs for this action."""
+        """Wait until the objects that `authorize` needs for this action are in memory."""
         ...
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
-        """Return all rules that a user has in a namespace; without a namespace, in the whole cluster."""
+        """Return all RBAC rules that apply to a user in a namespace; if it is empty, in the whole cluster."""
         ...
 
     async def catch_up(self) -> None:
-        """Wait until all stored roles and bindings are in effect."""
+        """Wait until this server's authorizer has seen all roles and bindings in the store."""
         ...
 
 
 def require(authorizer: Authorizer, user: UserInfo, attributes: Attributes) -> Decision:
-    """Authorize an action; raise Forbidden if it is not allowed."""
+    """Authorize an action; return the decision, or raise Forbidden if it is not allowed."""
     decision = authorizer.authorize(user, attributes)
     if not decision.allowed:
         raise forbidden(user, attributes, decision.reason)
@@ -68,7 +68,7 @@ def require(authorizer: Authorizer, user: UserInfo, attributes: Attributes) -> D
 
 
 def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
-    """Return the attributes of a request for authorization."""
+    """Return the verb, resource and name of a request as `Attributes` to authorize."""
     if route is None:
         return Attributes(verb=request.method.lower(), path=request.path)
     kind, verb = route.kind, route.verb(request)
@@ -84,12 +84,12 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
 
 
 def selected_node(selector: str) -> str:
-    """Return the only node that a field selector allows; empty if it allows several or is malformed."""
+    """Return the node to which a field selector restricts pods; empty if there is none or it is malformed."""
     return _only_name(selector, "spec.nodeName")
 
 
 def _only_name(selector: str, field: str) -> str:
-    """Return the only object name that a field selector allows: a user with a right to one object may list it."""
+    """Return the one value that a field selector requires of a field; empty if there is none, or it is malformed."""
     if field not in selector:
         return ""
     try:
@@ -99,7 +99,7 @@ def _only_name(selector: str, field: str) -> str:
 
 
 def forbidden(user: UserInfo, attributes: Attributes, reason: str = "") -> errors.Forbidden:
-    """Return the Forbidden error for a request, with Kubernetes' message."""
+    """Return (not raise) the Forbidden error that refuses an action, with Kubernetes' message."""
     who = f"User {go_quote(user.username)} cannot {attributes.verb}"
     suffix = f": {reason}" if reason else ""
     if attributes.path:

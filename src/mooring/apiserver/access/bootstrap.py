@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 async def bootstrap_rbac(resources: Resources) -> None:
-    """Create missing bootstrap roles and bindings and complete existing ones, concurrently."""
+    """Create missing bootstrap roles and bindings, and add rules and subjects that existing ones lack."""
     everything: list[Resource] = [
         *defaults.cluster_roles(),
         *defaults.cluster_role_bindings(),
@@ -42,7 +42,7 @@ async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
 
 
 def add_missing(current: Resource, wanted: Resource) -> bool:
-    """Add missing rules or subjects to a stored role or binding; return False if nothing is missing or it opts out."""
+    """Add missing rules or subjects to a role or binding; return False if it has all, or disables updates."""
     if current.metadata.annotations.get(defaults.AUTO_UPDATE, "true") == "false":
         return False
     match current, wanted:
@@ -74,7 +74,7 @@ _PROXIES = {
 
 
 async def publish_trust(calls: LoopbackClient, clients: bytes, proxies: bytes, now: datetime) -> None:
-    """Write the ConfigMaps in `kube-system` with the trusted authorities and the start of legacy-token tracking.
+    """Write the trusted authorities, and when legacy-token tracking began, into ConfigMaps of `kube-system`.
 
     Components read `extension-apiserver-authentication` to accept the same clients at their own ports; the controller
     manager reads the start of tracking. Other keys of the ConfigMaps stay.

@@ -40,7 +40,7 @@ def _load_recorded() -> _Recorded:
 
 
 def _rule(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
-    """Build a policy rule; `groups` are separated by spaces, `core` is the core group."""
+    """Return a policy rule; `groups` are separated by spaces, and `core` stands for the core group."""
     api_groups = ["" if group == "core" else group for group in groups.split()]
     return PolicyRule(verbs=[*verbs], api_groups=api_groups, resources=[*resources], resource_names=[*names])
 
@@ -95,7 +95,7 @@ def cluster_roles() -> list[ClusterRole]:
 
 
 def _gather_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
-    """Return the rules of the roles that an aggregated ClusterRole selects, recursively."""
+    """Yield the rules of all roles whose labels an aggregated ClusterRole selects, recursively."""
     selectors = role.aggregation_rule.cluster_role_selectors if role.aggregation_rule else []
     wanted = {label for selector in selectors for label in selector.match_labels.items()}
     for other in roles:
@@ -105,7 +105,7 @@ def _gather_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[P
 
 @cache
 def node_rules() -> tuple[PolicyRule, ...]:
-    """Return the rules that every node has, those of the role `system:node`, which has no binding, as in Kubernetes."""
+    """Return the rules of the role `system:node`, which apply to every node although no binding names it."""
     return tuple(next(role.rules for role in _load_recorded().cluster_roles if role.metadata.name == "system:node"))
 
 

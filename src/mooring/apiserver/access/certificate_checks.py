@@ -24,7 +24,7 @@ _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 
 
 class CertificateChecks:
-    """Refuse writes of certificate requests and trust bundles for which the user lacks the signer's verb."""
+    """Refuses writes of CertificateSigningRequests and ClusterTrustBundles by users without a right on their signer."""
 
     kinds = (ClusterTrustBundle, CertificateSigningRequest)
 
@@ -32,7 +32,7 @@ class CertificateChecks:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raise Forbidden for a request or approval that the user may not write."""
+        """Raise Forbidden if a write requests, approves or signs a certificate without the right to."""
         if isinstance(new, ClusterTrustBundle) and new.spec.signer_name:
             self._check_attester(user, new, old)
         if not isinstance(new, CertificateSigningRequest):
@@ -51,7 +51,7 @@ class CertificateChecks:
                 self._require(user, "sign", new)
 
     def _check_attester(self, user: UserInfo, new: ClusterTrustBundle, old: Resource | None) -> None:
-        """Require the verb `attest` for the signer; the garbage collector may remove owner references without it."""
+        """Raise Forbidden without the verb `attest` on the signer, unless only owners or finalizers change."""
         if isinstance(old, ClusterTrustBundle) and _without_owners(new) == _without_owners(old):
             return
         if not self._may(user, "attest", new.spec.signer_name):
@@ -65,7 +65,7 @@ class CertificateChecks:
             raise errors.forbidden(_RESOURCE, csr.metadata.name, why, group=_GROUP)
 
     def _may(self, user: UserInfo, verb: str, signer: str) -> bool:
-        """Return whether a user has a verb on a signer, by its name or for its whole domain."""
+        """Return whether a user has a verb on a signer: on its name, or on its whole domain."""
         return any(
             self._authorizer.authorize(user, Attributes(verb, _GROUP, "signers", name=name)).allowed
             for name in (signer, f"{signer.partition('/')[0]}/*")

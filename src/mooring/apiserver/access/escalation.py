@@ -26,7 +26,7 @@ _MOST_WORK = 10_000_000
 
 
 class EscalationCheck:
-    """Refuse roles and bindings that grant more than their author has."""
+    """Refuses writes of roles and bindings that grant rights which their author does not have."""
 
     kinds = (ClusterRole, Role, ClusterRoleBinding, RoleBinding)
 
@@ -34,7 +34,7 @@ class EscalationCheck:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:  # noqa: ARG002 - roles have none
-        """Raise Forbidden if `user` grants rights that they lack."""
+        """Raise Forbidden if a role or binding grants rights that the user lacks and may not grant."""
         if users.MASTERS in user.groups or not isinstance(new, self.kinds):
             return
         if old is not None and _changes_only_owners(new, old):
@@ -99,7 +99,7 @@ def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> 
 
 
 def _count_comparisons(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
-    """Return an upper bound of the comparisons that `missing_rights` makes: a small role can list many combinations."""
+    """Return an upper bound of the comparisons in `missing_rights`, to refuse roles that would take too long."""
     words = sum(len(words) for rule in held for words in _lists_of(rule))
     return words * sum(1 + _size(rule) for rule in wanted)
 
@@ -109,7 +109,7 @@ def _lists_of(rule: PolicyRule) -> tuple[list[str], ...]:
 
 
 def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
-    """Return whether one RBAC rule grants all rights of another; a shortcut for the common case."""
+    """Return whether one rule alone grants every right of another, so that single rights need no comparison."""
     if not _all_of(wanted.verbs, held.verbs) or not all(
         path_matches(held.non_resource_urls, path) for path in wanted.non_resource_urls
     ):
@@ -161,7 +161,7 @@ def _covers_resource(held: Sequence[str], resource: str) -> bool:
 
 
 def _changes_only_owners(new: Resource, old: Resource) -> bool:
-    """Return whether only owner references and finalizers change."""
+    """Return whether an update changes nothing but owner references and finalizers."""
     copied = copy_of(new)
     metadata, before = copied.metadata, old.metadata
     metadata.owner_references, metadata.finalizers = before.owner_references, before.finalizers

@@ -21,9 +21,10 @@ _GROUP_OF_USERS = "authentication.k8s.io"
 
 
 def find_impersonated_user(user: UserInfo, headers: Mapping[str, str], authorizer: Authorizer) -> UserInfo | None:
-    """Return the impersonated user; None without impersonation. Raise Forbidden or BadRequest.
+    """Return the user in the Impersonate headers; None without them.
 
-    Repeated headers (groups) are joined by line breaks, which cannot occur within a header.
+    Raise Forbidden if the client may not impersonate that user, BadRequest if the headers name no user. Repeated
+    headers (groups) are joined by line breaks, which cannot occur within a header.
     """
     if _PREFIX not in "\n".join(headers):  # one look at all of their names
         return None
@@ -59,7 +60,7 @@ def _actions(name: str, groups: list[str], uid: str, extra: Mapping[str, list[st
 
 
 def _with_usual_groups(name: str, groups: list[str]) -> list[str]:
-    """Return groups with those that every user of that name belongs to, such as `system:authenticated`."""
+    """Return the groups and those that a user of this name always has, such as `system:authenticated`."""
     account = users.split_service_account(name)
     if account and not groups:
         groups = users.service_account_groups(account[0])

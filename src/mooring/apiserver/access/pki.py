@@ -71,7 +71,7 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 
 class Pki:
-    """The certificate authority of a data directory. A server alone never replaces a shared one."""
+    """The certificate authority in a data directory, and what it signs. A shared authority is never replaced."""
 
     def __init__(self, directory: Path, clock: Clock, *, is_shared: bool = False) -> None:
         self.directory = directory
@@ -80,32 +80,32 @@ class Pki:
 
     @property
     def authority(self) -> KeyPair:
-        """Return the certificate authority; create it if there is none or it expires soon."""
+        """Return certificate and key of the authority; create them if they are missing or expire soon."""
         self._authority()
         return self._pair("ca")
 
     @property
     def proxy_authority(self) -> KeyPair:
-        """Return the authority of front proxies, which may name the user on whose behalf they send requests."""
+        """Return the authority that signs front proxies' certificates; these may name the user they act for."""
         if self._load("front-proxy-ca") is None:
             self._store("front-proxy-ca", self._new_authority("mooring-front-proxy-ca"))
         return self._pair("front-proxy-ca")
 
     def server(self, addresses: Sequence[str] = ()) -> KeyPair:
-        """Return the server's certificate and key, for this machine's own names and for `addresses`."""
+        """Return the server's certificate and key, for this machine's names and `addresses`; reissue if needed."""
         names = sorted({*_SERVER_NAMES, *filter(None, addresses)})
         wanted = x509.SubjectAlternativeName([_general_name(name) for name in names])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._load_or_issue("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 
     def client(self, name: str, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """Return a client's certificate and key; `name` is the file name."""
+        """Return certificate and key for a user and groups, from the files `<name>.crt` and `.key`; reissue if due."""
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._load_or_issue(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def sign_request(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
-        """Issue a certificate for a certificate request, with its names and key only; return it in PEM."""
+        """Sign a certificate request (only its names and key are used); return the certificate in PEM."""
         authority = self._authority()
         until = min(self._clock.now() + life, authority.certificate.not_valid_after_utc)
         purposes = [_PURPOSES[usage] for usage in usages if usage in _PURPOSES]
@@ -118,7 +118,7 @@ class Pki:
         return certificate.public_bytes(serialization.Encoding.PEM)
 
     def signing_key(self, name: str = "sa") -> ec.EllipticCurvePrivateKey:
-        """Return the private key that signs tokens."""
+        """Return the private key in a file that signs service account tokens; create it if missing."""
         path = self.directory / f"{name}.key"
         if path.exists():
             return _read_key(path)
@@ -127,7 +127,7 @@ class Pki:
         return key
 
     def fingerprints(self) -> dict[str, str]:
-        """Return, by file, fingerprints of the keys that all servers of a cluster must share; create missing keys."""
+        """Return fingerprints of the keys, by file, that all servers of a cluster share; create missing keys."""
         keys = {"ca.key": self._authority().key, "sa.key": self.signing_key()}
         return {file: _fingerprint(key) for file, key in keys.items()}
 
@@ -165,7 +165,7 @@ class Pki:
         purpose: x509.ObjectIdentifier,
         names: x509.SubjectAlternativeName | None,
     ) -> KeyPair:
-        """Return the certificate in a file; issue a new one if it is missing, invalid or differs from the request."""
+        """Return a stored certificate and key; issue new ones if missing, expiring or for other names."""
         authority = self._authority()
         found = self._load(file)
         if not (found and self._is_still_valid(found.certificate, authority.certificate, subject, names)):
@@ -183,7 +183,7 @@ class Pki:
         purposes: Sequence[x509.ObjectIdentifier],
         names: x509.SubjectAlternativeName | None,
     ) -> x509.Certificate:
-        """Add the extensions of a certificate that is no authority, and sign it."""
+        """Add the extensions of a leaf certificate to a builder, and return the signed certificate."""
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
         builder = (
             builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -214,14 +214,14 @@ class Pki:
         return names is not None and set(names) <= set(found)
 
     def _ends_soon(self, certificate: x509.Certificate, life: timedelta) -> bool:
-        """Return whether less than a tenth of the certificate's lifetime is left, or it is not valid yet."""
+        """Return whether a certificate has less than a tenth of its life left, or is not valid yet."""
         now = self._clock.now()
         return not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - life / 10
 
     def _builder(
         self, subject: x509.Name, issuer: _Loaded | None, key: CertificatePublicKeyTypes, until: datetime
     ) -> x509.CertificateBuilder:
-        """Return a certificate without extensions; without an issuer, it is its own."""
+        """Return a builder of a certificate without extensions; without an issuer, a self-signed one."""
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -258,7 +258,7 @@ class Pki:
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file by one that only its owner can read. Raise PkiError."""
+    """Replace a file by one that only its owner can read; raise PkiError if that fails."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -322,7 +322,7 @@ _NAME = "pki"
 
 
 async def require_shared_keys(pki: Pki, agree: Callable[[str, bytes], Awaitable[bytes]]) -> None:
-    """Raise PkiError if a server's keys differ from those of the servers that share the store."""
+    """Raise PkiError if this server's keys differ from those of the other servers on the store."""
     mine = [f"{file} {fingerprint}" for file, fingerprint in pki.fingerprints().items()]
     theirs = (await agree(_NAME, "\n".join(mine).encode())).decode(errors="replace").splitlines()
     odd = [line.split()[0] for line in mine if line not in theirs]

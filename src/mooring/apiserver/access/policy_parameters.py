@@ -30,7 +30,7 @@ _SPEC = Path("spec")
 
 
 class PolicyParameterChecks:
-    """Refuses policies and bindings whose messages could reveal objects that their author may not read."""
+    """Refuses admission policies and bindings with parameters that their author may not read."""
 
     kinds = (
         ValidatingAdmissionPolicy,
@@ -45,7 +45,7 @@ class PolicyParameterChecks:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raise Invalid for parameters that the user may not read."""
+        """Raise Invalid if a policy's or binding's new parameters are objects the user may not `get`."""
         if not isinstance(new, self.kinds) or subresource or users.MASTERS in user.groups:
             return
         if isinstance(new, _Policy):
@@ -81,14 +81,14 @@ class PolicyParameterChecks:
         raise _refusal(binding, "paramRef", why)
 
     def _param_kind(self, binding: _Binding) -> ParamKind | None:
-        """Return the parameter kind of a binding's policy; None if there is no such policy or it has no parameters."""
+        """Return the `paramKind` of a binding's policy; None if the policy is missing or has none."""
         is_validating = isinstance(binding, ValidatingAdmissionPolicyBinding)
         plural = "validatingadmissionpolicies" if is_validating else "mutatingadmissionpolicies"
         kv = self._store.peek(f"/registry/{plural}/{binding.spec.policy_name}")
         return msgspec.json.decode(kv.value, type=_Stored).spec.param_kind if kv is not None else None
 
     def _resource(self, kind: ParamKind) -> tuple[str, str]:
-        """Return group and resource of a kind; all resources of the group if the kind is unknown."""
+        """Return a kind's group and resource; `*` as resource if the kind is unknown."""
         found = self._scheme.kind(kind.api_version, kind.kind)
         group = kind.api_version.rpartition("/")[0]
         return group, found.plural if found is not None else _ALL

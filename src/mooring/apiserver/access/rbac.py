@@ -43,28 +43,28 @@ EVERYTHING = [
 
 
 class _SubjectKey(NamedTuple):
-    """A subject (user or group) by which bindings are looked up; service accounts are users with a special name."""
+    """The kind and name of a user or group, by which bindings are indexed; service accounts are users."""
 
     is_group: bool
     name: str
 
 
 class _Grant(msgspec.Struct, frozen=True):
-    """The rules that a subject has through one binding, and the reason that decisions show."""
+    """The rules that one binding gives a subject, and the text that explains this in decisions."""
 
     rules: Sequence[PolicyRule]
     reason: str
 
 
 class _Rights(NamedTuple):
-    """A user's rights on a resource: on any object, with the reason; or on named ones, by name with the reason."""
+    """A user's rights to a verb on a resource: on all objects, or on those in `names`; the values are reasons."""
 
     any_name: str | None
     names: dict[str, str]
 
 
 class RoleBook:
-    """A snapshot of all roles and bindings that authorizes actions."""
+    """An immutable index of all roles and bindings at one moment, by which actions are authorized."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class RoleBook:
             self._add(role_binding)
 
     def rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule] | None:
-        """Return the rules of the role that a binding in a namespace refers to; None if there is no such role."""
+        """Return the rules of a role that a `roleRef` names; None if the role does not exist."""
         if reference.kind == "ClusterRole":
             cluster_role = self._cluster_roles.get(reference.name)
             return self.rules_of_cluster_role(cluster_role) if cluster_role else None
@@ -92,7 +92,7 @@ class RoleBook:
         return role.rules if role else None
 
     def rules_of_cluster_role(self, role: ClusterRole) -> list[PolicyRule]:
-        """Return the ClusterRole's own rules and the aggregated ones, computed once."""
+        """Return the rules of a ClusterRole and of all that it aggregates."""
         if not role.aggregation_rule:
             return role.rules
         name = role.metadata.name
@@ -182,7 +182,7 @@ class RoleBook:
 
 
 def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
-    """Return whether a rule applies to an action on a resource, ignoring the object's name."""
+    """Return whether a rule's verbs, groups and resources include an action; the object's name is ignored."""
     if not (_has(rule.verbs, attributes.verb) and _has(rule.api_groups, attributes.group)):
         return False
     if _has(rule.resources, attributes.full_resource):
@@ -191,7 +191,7 @@ def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
 
 
 def path_matches(patterns: Sequence[str], path: str) -> bool:
-    """Return whether a path is among those of a rule, where a trailing `*` matches any rest."""
+    """Return whether a non-resource path matches one of a rule's patterns; a trailing `*` matches any rest."""
     return any(
         pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1])) for pattern in patterns
     )
@@ -212,7 +212,7 @@ def _format_subject(subject: Subject) -> str:
 
 
 class RbacAuthorizer(KindsFollower):
-    """Authorizes by the roles and bindings in the store, which it follows."""
+    """Authorizes actions by the roles and bindings in the store, following their changes."""
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         super().__init__(store, scheme, map(scheme.hub_of, _TYPES))
@@ -228,7 +228,7 @@ class RbacAuthorizer(KindsFollower):
         return self.book.authorize(user, attributes)
 
     async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
-        """Do nothing, because all roles and bindings are in memory."""
+        """Do nothing, since all roles and bindings are in memory."""
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
         return self.book.rules(user, namespace)
@@ -237,5 +237,5 @@ class RbacAuthorizer(KindsFollower):
     def synced(self) -> bool:
         return all(each.synced.is_set() for each in self._followers.values())
 
-    def _handle_changes(self) -> None:
+    def _on_changes(self) -> None:
         self._book = None

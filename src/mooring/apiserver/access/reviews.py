@@ -53,7 +53,7 @@ _AUTHORIZATION = "authorization.k8s.io"
 
 
 class Reviews:
-    """Handlers of reviews and token requests, in `answers` by group, resource and subresource."""
+    """Responds to TokenReviews, access reviews and TokenRequests; `answers` has the handler of each resource."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Reviews:
         }
 
     def _handler(self, cls: type[R], status_of: Callable[[Request, R], Awaitable[Any]]) -> ResourceHandler:
-        """Return the handler that reads a review and responds with it and its status."""
+        """Return the handler that decodes a review, sets its status by `status_of`, and responds with it."""
 
         async def handle(request: Request, route: ResourceRoute) -> Response:
             review: Any = self._read(request, route, cls)
@@ -147,7 +147,7 @@ class Reviews:
         return await self._decide(user, spec)
 
     def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
-        """Decode the review in the body; raise BadRequest and Invalid."""
+        """Decode the review in a request's body; raise BadRequest if it is malformed, Invalid if a field is wrong."""
         obj = read_object(request, kind or route.kind, FieldValidation.IGNORE).object
         assert isinstance(obj, object_type)  # noqa: S101 - the route's kind has this type
         obj.metadata.namespace = route.namespace
@@ -176,7 +176,7 @@ def _created_response(request: Request, obj: Resource) -> Response:
 
 
 def _attributes(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
-    """Return the action that an access review names, to authorize it."""
+    """Return the action that an access review asks about, in the form that the authorizer takes."""
     if other:
         return Attributes(verb=other.verb, path=other.path or "/")
     asked = resource or ResourceAttributes()
@@ -185,7 +185,7 @@ def _attributes(resource: ResourceAttributes | None, other: NonResourceAttribute
 
 
 def _node_in(selector: FieldSelectorAttributes | None) -> str:
-    """Return the only node that a field selector in a review allows, in either of its forms."""
+    """Return the node to which an access review's field selector (raw or parsed) restricts pods; else empty."""
     if selector is None:
         return ""
     for each in selector.requirements:

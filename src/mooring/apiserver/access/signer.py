@@ -33,7 +33,7 @@ _OTHERS_FIRST_SECONDS: Final = 1.0
 
 
 class Signer:
-    """Signs approved certificate requests."""
+    """Signs approved CertificateSigningRequests of three Kubernetes signers with this server's authority."""
 
     def __init__(
         self, store: Store, scheme: Scheme, calls: LoopbackClient, pki: Pki, clock: Clock, *, longest: timedelta
@@ -75,7 +75,7 @@ class Signer:
         log.info("A certificate was %s", "refused" if why else "signed", extra={"fields": fields})
 
     def _fill_in(self, csr: CertificateSigningRequest) -> str:
-        """Write the certificate into the request, or a failure condition; return the reason of a failure."""
+        """Set the certificate in a request's status or, if its signer's rules refuse it, Failed; return why, or ""."""
         request = certificate_requests.read(csr.spec.request)
         why = certificate_requests.rejection_reason(csr.spec.signer_name, request, csr.spec.usages) or ""
         if why:

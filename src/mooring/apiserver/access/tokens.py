@@ -43,7 +43,7 @@ _BOUND: dict[str, type[Resource]] = {"Pod": Pod, "Secret": Secret, "Node": Node}
 
 
 class VerifiedToken(msgspec.Struct, frozen=True):
-    """A valid token's user, and those of the requested audiences for which the token is valid."""
+    """The user of a valid token, and the requested audiences that the token is for."""
 
     user: UserInfo
     audiences: tuple[str, ...]
@@ -60,7 +60,7 @@ class ServiceAccountTokens:
         self._verified: BoundedCache[bytes, dict[str, Any]] = BoundedCache(_REMEMBERED)
 
     async def issue(self, namespace: str, name: str, request: TokenRequest) -> TokenRequest:
-        """Fill in the status of a TokenRequest with a new token. Raise NotFound, BadRequest or Conflict."""
+        """Return a TokenRequest with a token. Raise NotFound, BadRequest or Conflict for an unusable bound object."""
         account = await self._objects.get(ServiceAccount, name, namespace)
         if account is None:
             raise errors.not_found("serviceaccounts", name)
@@ -89,14 +89,14 @@ class ServiceAccountTokens:
         return request
 
     async def check_node(self, user: UserInfo, namespace: str, name: str, request: TokenRequest) -> None:
-        """Raise Forbidden if a node requests a token that no pod on it needs. Other users pass."""
+        """Raise Forbidden if the user is a node and requests a token that none of its pods needs."""
         if users.node_name(user):
             bound = request.spec.bound_object_ref
             pod = await self._objects.get(Pod, bound.name, namespace) if bound and bound.kind == "Pod" else None
             check_token(user, request, name, pod, await audiences_of(pod, self._objects) if pod else set())
 
     async def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> VerifiedToken | str:
-        """Return the user of a token, or the reason why it is refused."""
+        """Return a token's user and those of `audiences` it is for; if it is invalid, the reason as text."""
         claims = self._claims(token)
         if isinstance(claims, str):
             return claims
@@ -176,7 +176,7 @@ def _user(namespace: str, account: dict[str, str], private: dict[str, Any], clai
 
 
 async def audiences_of(pod: Pod, objects: Objects) -> set[str]:
-    """Return the audiences for a pod's tokens: those of its projected tokens and of its CSI drivers."""
+    """Return the audiences for which a pod's node may request tokens: of projected volumes and CSI drivers."""
     found: set[str] = set()
     for volume in pod.spec.volumes:
         for source in volume.projected.sources if volume.projected else ():
@@ -208,14 +208,14 @@ _HEADERS = {"cache-control": "public, max-age=3600"}
 
 
 class IssuerPages:
-    """The two OpenID discovery pages. `server` is the URL at which others reach this server."""
+    """Serves OpenID discovery for service account tokens: issuer and public keys. `server` is the public URL."""
 
     def __init__(self, key: ec.EllipticCurvePublicKey, server: Callable[[], str]) -> None:
         self._key = key
         self._server = server
 
     def handle(self, request: Request) -> Response | None:
-        """Return the requested page; None for other paths."""
+        """Return the response if the path is one of the two discovery pages; None for other paths."""
         match request.path.rstrip("/"):
             case "/.well-known/openid-configuration":
                 configuration = {
@@ -252,17 +252,17 @@ _MAX_TOKEN_LENGTH = 16 * 1024
 
 
 class JwtError(ValueError):
-    """The string is not a token signed with this key. The message never contains the token."""
+    """A token is malformed or not signed with this server's key. The message never contains the token."""
 
 
 def key_id(key: ec.EllipticCurvePublicKey) -> str:
-    """Return the id of a public key, as the `kid` header of tokens names it."""
+    """Return the id of a public key that tokens have as `kid` in their header."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64url(hashlib.sha256(der).digest())
 
 
 def sign_jwt(key: ec.EllipticCurvePrivateKey, claims: dict[str, Any]) -> str:
-    """Return a token with claims, signed with ES256."""
+    """Return a JSON Web Token with these claims, signed with ES256."""
     header = {"alg": "ES256", "kid": key_id(key.public_key())}
     content = f"{base64url(msgspec.json.encode(header))}.{base64url(msgspec.json.encode(claims))}"
     r, s = decode_dss_signature(key.sign(content.encode(), _SHA256))
@@ -270,7 +270,7 @@ def sign_jwt(key: ec.EllipticCurvePrivateKey, claims: dict[str, Any]) -> str:
 
 
 def verify_jwt(key: ec.EllipticCurvePublicKey, token: str) -> dict[str, Any]:
-    """Return the claims of a token with a valid signature; the caller checks the claims."""
+    """Return the claims of a token; raise JwtError if its form or signature is wrong. Expiry is not checked."""
     parts = token.split(".")
     if len(parts) != 3 or len(token) > _MAX_TOKEN_LENGTH:
         raise JwtError("it has not the form of a JSON Web Token")

@@ -10,7 +10,7 @@ from mooring.apiserver.messages import users
 
 
 class BodyTooLargeError(Exception):
-    """The body of a request is larger than the limit."""
+    """A request body exceeds the limit for bodies."""
 
 
 class ClientGoneError(Exception):
@@ -18,7 +18,7 @@ class ClientGoneError(Exception):
 
 
 class Client:
-    """The address of a client, and the user of its verified certificate."""
+    """A connection's client: its address, and the user named by its verified certificate, if it has one."""
 
     __slots__ = ("address", "certificate_ends", "user")
 
@@ -32,14 +32,14 @@ class Client:
 
 
 class BodySource(Protocol):
-    """The connection that receives the rest of a request body."""
+    """The connection of a request whose body is still arriving."""
 
     def resume_body(self) -> None:
-        """Receive more of the body; `receive_body` calls this when it has to wait."""
+        """Read more of the body from the network; called when the handler waits for it."""
 
 
 class HttpCall:
-    """One HTTP request from the network. Its body may still arrive while the application handles it."""
+    """One HTTP request from the network; its body may still be arriving while the application handles it."""
 
     target = b""
     """The request target (path and query) before percent-decoding."""
@@ -70,12 +70,12 @@ class HttpCall:
         self.wake()
 
     def wake(self) -> None:
-        """Let a waiting `receive_body` look for new bytes or a closed connection."""
+        """Wake a waiting `receive_body`, because bytes arrived or the connection closed."""
         if self._arrival:
             self._arrival.set()
 
     async def receive_body(self, most: int, count: Callable[[int], None] = lambda _: None) -> bytes:
-        """Wait for the body and return it; raise BodyTooLargeError and ClientGoneError.
+        """Return the whole body. Raise BodyTooLargeError above `most` bytes, ClientGoneError if cut off.
 
         `count` is called with the size of each part that has arrived; it may raise an error to refuse the body.
         """

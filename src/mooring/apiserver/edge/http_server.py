@@ -32,7 +32,7 @@ class ListenError(Exception):
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Return a listening socket; raise ListenError."""
+    """Return a socket listening on an address and port; raise ListenError if that is not possible."""
     is_ipv6 = ":" in address
     where = f"[{address}]:{port}" if is_ipv6 else f"{address}:{port}"
     try:
@@ -54,7 +54,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 def tls_context(certificate: Path, key: Path, client_authority: bytes) -> ssl.SSLContext:
-    """Return a server's context for TLS 1.2 or newer, with optional client certificates of `client_authority`."""
+    """Return the TLS settings of a server: version 1.2 or newer, client certificates of `client_authority` optional."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -65,7 +65,7 @@ def tls_context(certificate: Path, key: Path, client_authority: bytes) -> ssl.SS
 
 
 class HttpServer:
-    """Serve an application on a bound socket, with TLS if there is a context."""
+    """An HTTP server for one application on a bound socket, with TLS if a context is given."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class HttpServer:
             self._listener = await loop.create_server(self._protocol, sock=self._socket, backlog=_BACKLOG)
 
     def drain(self) -> None:
-        """Close every connection after its response from now on, so that few are cut when the server stops."""
+        """From now on, close each connection after its next response, so that few are open when the server stops."""
         self._protocol.draining = True
 
     async def stop(self) -> None:
-        """Accept no more connections, end streams and wait for other requests, up to the grace period."""
+        """Refuse new connections, end streams, and wait for other requests; cancel them after the grace period."""
         self._protocol.stopping = True
         if self._listener:
             self._before_stop()
@@ -123,5 +123,5 @@ class HttpServer:
                 call.task.cancel()
 
     def stop_at_once(self) -> None:
-        """Let `stop` return without waiting for unfinished requests."""
+        """Let a running or later `stop` return without waiting for unfinished requests."""
         self._is_hurried = True

@@ -30,7 +30,7 @@ _WAITING_BODY_BYTES = 64 * 1024
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a server. The defaults suit a cluster of a few thousand nodes on a small machine."""
+    """The limits on requests, streams and bytes in memory; the defaults suit a few thousand nodes, one small host."""
 
     body_bytes: int = 3 * 1024 * 1024
     header_bytes: int = 64 * 1024
@@ -61,7 +61,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestLimiter:
-    """Counts requests and their bytes, and refuses those above a limit."""
+    """Limits the requests of each user: their rate, how many run concurrently, and their bytes in memory."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self.limits = limits
@@ -74,7 +74,7 @@ class RequestLimiter:
         self.unsent_bytes = Slots(limits.unsent_bytes)
 
     def check_rate(self, user: UserInfo) -> None:
-        """Raise TooManyRequests when a client is above its rate."""
+        """Count a request of a user; raise TooManyRequests if this exceeds the user's rate."""
         if user.username in _COMPONENTS or users.MASTERS in user.groups:
             return
         now = self._clock.monotonic()
@@ -92,7 +92,7 @@ class RequestLimiter:
             raise _too_many(max(1, round(wait)))
 
     def take_slot(self, verb: str, user: UserInfo) -> "HeldSlots":
-        """Take a slot for a request whose body was received; raise TooManyRequests if none is left for this user."""
+        """Reserve a slot for handling a request; raise TooManyRequests if the user may have no more."""
         slots = self.watches if verb == "watch" else self.reading if verb in {"get", "list"} else self.writing
         held = slots.take(user)
         if held is None:
@@ -100,7 +100,7 @@ class RequestLimiter:
         return held
 
     def take_stream_slot(self, user: UserInfo) -> "HeldSlots":
-        """Take a slot for logs, exec or another stream; raise TooManyRequests if none is left for this user."""
+        """Reserve a slot for logs, exec or another stream; raise TooManyRequests if there is none."""
         held = self.streams.take(user)
         if held is None:
             why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
@@ -108,27 +108,27 @@ class RequestLimiter:
         return held
 
     def reserve_body(self, user: UserInfo) -> "HeldSlots":
-        """Reserve memory for the first bytes of a body; `grow_body` reserves the rest. Raise TooManyRequests."""
+        """Reserve memory for the first bytes of a body. Raise TooManyRequests if there is none."""
         held = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
         if held is None:
             raise _too_many(1)
         return held
 
     def reserve_response(self, user: UserInfo, size: int) -> "HeldSlots | None":
-        """Reserve memory for a large response until it is sent; return None if too many bytes wait for this user.
+        """Reserve memory for a large response until it is sent; None if its user has too much unsent.
 
         A response larger than a user's share counts as the share: it is sent when no other response of the user waits.
         """
         return self.unsent_bytes.take(user, min(size, self.unsent_bytes.most_of_user))
 
     def grow_body(self, body: "HeldSlots", size: int) -> None:
-        """Reserve memory for received bytes of a body; raise TooManyRequests if too many bytes of this user wait."""
+        """Reserve memory for more bytes of a body; raise TooManyRequests if its user has too many."""
         if not body.grow(size):
             raise _too_many(1)
 
 
 class Slots:
-    """A pool of slots or bytes, with a maximum share for each user and a reserve for nodes and administrators."""
+    """A limited number of slots or bytes: each user may take a share, and nodes and administrators have a reserve."""
 
     __slots__ = ("_most", "_most_by_rank", "_taken_by_rank", "_taken_by_user", "most_of_user", "taken")
 
@@ -141,12 +141,12 @@ class Slots:
         self.taken = 0
 
     def take(self, user: UserInfo, count: int = 1) -> "HeldSlots | None":
-        """Take request slots for a user; return None if too few are free."""
+        """Take a number of slots for a user; return None, taking none, if that exceeds a limit."""
         held = HeldSlots(self, *_share_of_user(user))
         return held if held.grow(count) else None
 
     def add(self, rank: int, holder: str, count: int) -> bool:
-        """Take additional request slots; return False, and take none, if too few are free."""
+        """Take a number of slots for a holder of some rank; return False, taking none, if that exceeds a limit."""
         ranks, held = self._taken_by_rank, self._taken_by_user.get(holder, 0) + count
         is_over_share = rank != _EXEMPT and held > self.most_of_user
         is_reserved = rank != _EXEMPT and sum(ranks[: rank + 1]) + count > self._most_by_rank[rank]
@@ -168,7 +168,7 @@ class Slots:
 
 
 class HeldSlots(msgspec.Struct, eq=False):
-    """Slots that a request holds until the end of a `with` block or, after `keep`, until `release` is called."""
+    """Slots taken from a pool. They are returned at the end of a `with` block or, after `keep`, by `release`."""
 
     slots: Slots
     rank: int
@@ -177,7 +177,7 @@ class HeldSlots(msgspec.Struct, eq=False):
     kept: bool = False
 
     def grow(self, count: int) -> bool:
-        """Take more request slots; return False if too few are free."""
+        """Take additional slots from the pool; return False, taking none, if that exceeds a limit."""
         if not self.slots.add(self.rank, self.holder, count):
             return False
         self.count += count
@@ -191,7 +191,7 @@ class HeldSlots(msgspec.Struct, eq=False):
             self.release()
 
     def keep(self) -> "HeldSlots":
-        """Hold the slots beyond the `with` block; return self."""
+        """Prevent the `with` block from returning the slots to the pool; return self."""
         self.kept = True
         return self
 
@@ -202,7 +202,7 @@ class HeldSlots(msgspec.Struct, eq=False):
 
 
 def _share_of_user(user: UserInfo) -> tuple[int, str]:
-    """Return the rank of a user, and the name under which its share is counted."""
+    """Return a user's rank (ordinary, node, exempt) and the name that its slots are counted under."""
     if users.MASTERS in user.groups or user.username in _COMPONENTS:
         return _EXEMPT, user.username
     if users.NODES in user.groups:

@@ -43,7 +43,7 @@ _DISCARDED_BYTES = 256 * 1024
 
 
 class ServedCall(HttpCall):
-    """A request of a connection, with the task that handles it and how much of its response was sent."""
+    """A request on a connection, the task that handles it, and how much of the response was sent."""
 
     task: asyncio.Task[None]
     keep_alive = True
@@ -55,7 +55,7 @@ class ServedCall(HttpCall):
     ends_with_server = is_interrupted = False
 
     def disconnect(self) -> None:
-        """Record that the client has closed the connection; end the sending of a stream."""
+        """Mark the client as gone; wake a waiting handler, or cancel it if it is sending a stream."""
         if self.disconnected or self.response_complete:
             return
         self.disconnected = True
@@ -64,13 +64,13 @@ class ServedCall(HttpCall):
             self.interrupt()
 
     def interrupt(self) -> None:
-        """Cancel the handling of the call, without an error in the log."""
+        """Cancel the task that handles the request, without logging that as an error."""
         self.is_interrupted = True
         self.task.cancel()
 
 
 class HttpProtocol(asyncio.Protocol):
-    """The server side of one client connection; `HttpServer` subclasses it for the attributes that all share."""
+    """The HTTP/1.1 server side of one connection. `HttpServer` subclasses it with what its connections share."""
 
     application: Application
     connections: "set[HttpProtocol]"
@@ -204,7 +204,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- requests
 
     def _begin(self) -> None:
-        """Start handling a request whose headers are complete; while another one is handled, let it wait."""
+        """Queue a request whose headers are complete; start handling it unless an earlier one is being handled."""
         parser = self._parser
         version = parser.get_http_version()
         try:
@@ -232,7 +232,7 @@ class HttpProtocol(asyncio.Protocol):
         served.task = self.loop.create_task(self._respond(served))
 
     def _split_target(self) -> tuple[str, bytes]:
-        """Return path and query of the request target; raise HttpParserError or UnicodeDecodeError if it is no URL."""
+        """Return path and query of the request; raise HttpParserError or UnicodeDecodeError for a bad URL."""
         url = self._url
         if url.startswith(b"/") and not url.startswith(b"//") and b"#" not in url:
             raw, _, query = url.partition(b"?")
@@ -243,7 +243,7 @@ class HttpProtocol(asyncio.Protocol):
         return (unquote(path) if "%" in path else path), query
 
     def resume_body(self) -> None:
-        """Receive more of a request body; send 100 Continue if the client waits for that."""
+        """Read more of a request's body; first send 100 Continue if the client waits for it."""
         if self._expects_100_continue and not self._transport.is_closing():
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._expects_100_continue = False
@@ -282,7 +282,7 @@ class HttpProtocol(asyncio.Protocol):
             del served.task
 
     async def _send_long(self, served: ServedCall, response: Response) -> None:
-        """Send a response that is not a short body: a long one, a stream, or an upgrade of the connection."""
+        """Send a response whose body is long or a stream, or hand the connection over (upgrade)."""
         body = response.body
         stream = pieces_of(body) if isinstance(body, bytes) else body
         is_pushed = False
@@ -304,7 +304,7 @@ class HttpProtocol(asyncio.Protocol):
                 await close()
 
     def _head(self, served: ServedCall, response: Response) -> bytes:
-        """Serialise the head of a response, and stop collecting the body of its request."""
+        """Return the bytes of a response's status line and headers; discard the unread body of its request."""
         served.response_started = True
         more = [] if served.keep_alive else ["connection: close\r\n"]
         if isinstance(response.body, bytes):
@@ -316,7 +316,7 @@ class HttpProtocol(asyncio.Protocol):
         return encode_head(response, *more)
 
     async def _send_in_pieces(self, served: ServedCall, response: Response, pieces: AsyncIterator[bytes]) -> None:
-        """Send pieces as the body yields them, until it ends or the client closes the connection."""
+        """Send each piece of a body that is an iterator, until it ends or the client disconnects."""
         self._transport.write(self._head(served, response))  # before the first piece, which may take long
         if not self._pipeline:
             self._resume_reading()
@@ -340,7 +340,7 @@ class HttpProtocol(asyncio.Protocol):
         self._finish(served)
 
     def _finish(self, served: ServedCall) -> None:
-        """End a response: close the connection, start the next request of the pipeline, or wait for another."""
+        """After a response, close the connection, start the next pipelined request, or wait for one."""
         served.response_complete = True
         self._running = None
         if self._call is served:
@@ -358,7 +358,7 @@ class HttpProtocol(asyncio.Protocol):
             self._idle_timer = self.loop.call_later(self.limits.idle_seconds, self._close_if_idle)
 
     async def _upgrade(self, served: ServedCall, response: Response) -> None:
-        """Respond 101, and pass the connection to the response's handler until it is done."""
+        """Send status 101, then run the response's `take_over` on the connection until it returns."""
         if self._early is None or response.take_over is None:
             raise RuntimeError("a response upgrades a connection whose client did not ask for it")
         served.response_started = served.response_complete = True
@@ -379,7 +379,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- pushed bodies: this connection is the `Sink`
 
     async def _push(self, served: ServedCall, response: Response, stream: Stream, pushed: Pushed) -> None:
-        """Send the head and the existing events of a watch; then let the watch write later events by itself."""
+        """Send the head and first events of a watch; its producer then writes later events to the connection."""
         if self._transport.is_closing():
             pushed.close()
             stream.end()
@@ -416,12 +416,12 @@ class HttpProtocol(asyncio.Protocol):
         self._finish(served)
 
     def break_off(self) -> None:
-        """Close the connection without a last chunk, so that the client sees an incomplete body."""
+        """Close the connection without the last chunk, so that the client notices that the body is incomplete."""
         cast("Stream", self._stream).end()
         self._transport.abort()
 
     def _end_push(self) -> None:
-        """Stop the producer of a pushed body, because the connection is closed."""
+        """Stop the producer that writes a watch's events, because the connection is closed."""
         if self._pushed and self._stream:
             self._pushed.close()
             self._stream.end()
@@ -430,7 +430,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- connections without requests
 
     def _close_if_idle(self) -> None:
-        """Close the connection if it was idle for long enough, else check again later: one timer for many requests."""
+        """Close a connection without requests for long enough, else check later; one timer, not one per request."""
         self._idle_timer = None
         if self._running is not None or self._transport.is_closing():
             return  # the end of the request starts the timer again
@@ -443,21 +443,21 @@ class HttpProtocol(asyncio.Protocol):
     # -- closing
 
     def _refuse_head(self) -> None:
-        """Refuse a request with too long headers or trailers with 431; after a response, only close the connection."""
+        """Respond 431 to too long headers; if a response has begun, only close the connection."""
         if self._in_headers or self._running is not None:
             self._refuse(_TOO_LARGE)
         else:
             self._transport.close()
 
     def _refuse(self, message: str) -> None:
-        """Refuse a request before it reaches the application, and close the connection."""
+        """Send an error response to a request that cannot be parsed, and close the connection."""
         status = _TOO_LARGE if message == _TOO_LARGE else "400 Bad Request"
         headers = f"content-type: text/plain\r\ncontent-length: {len(message)}\r\nconnection: close"
         self._transport.write(f"HTTP/1.1 {status}\r\n{headers}\r\n\r\n{message}".encode())
         self._transport.close()
 
     def shutdown(self) -> None:
-        """Close the connection when its request is done, without waiting until the client closes TLS."""
+        """Close the connection after its current response, without waiting for the client's TLS close."""
         if self._call is None or self._call.response_complete:
             self._transport.close()
         else:
@@ -496,7 +496,7 @@ class HttpProtocol(asyncio.Protocol):
             self._pushed.push()
 
     def _allow_writing(self) -> None:
-        """Wake the task that waits until the client reads; stop the timer for a client that does not."""
+        """Wake the task that waits to send, because the client reads again; stop the slow client's timer."""
         _cancel_timer(self._stall_timer)
         self._stall_timer = None
         if self._writable:
@@ -505,7 +505,7 @@ class HttpProtocol(asyncio.Protocol):
 
 
 def _is_unsent(transport: asyncio.Transport) -> bool:
-    """Return whether a connection that is being closed has unsent bytes."""
+    """Return whether a closing connection still has bytes to send."""
     try:
         return transport.get_write_buffer_size() > 0
     except AttributeError:  # asyncio's own transports drop their socket when they are closed a second time

@@ -20,7 +20,7 @@ It is also the maximum size of a write: for larger ones OpenSSL allocates memory
 
 
 class _StatusLines(dict[int, bytes]):
-    """Status lines by code, with unknown codes of proxied servers (600 to 999)."""
+    """HTTP status lines as bytes by code; also for codes from 600 to 999, which proxied servers send."""
 
     def __missing__(self, code: int) -> bytes:
         return b"HTTP/1.1 %d \r\n" % code if 600 <= code <= 999 else self[500]
@@ -32,7 +32,7 @@ STATUS_LINE = _StatusLines(
 
 
 def encode_head(response: Response, *more: str) -> bytes:
-    """Serialise the head of a response, with `more` lines of headers; raise ValueError for a line break or a NUL."""
+    """Return status line and headers as bytes, then the lines in `more`. Raise ValueError for a line break or NUL."""
     text, count = f"content-type: {response.content_type}\r\n", 1 + len(response.headers)
     if response.request_id:
         text, count = f"{text}audit-id: {response.request_id}\r\n", count + 1
@@ -56,19 +56,19 @@ def _date_at(second: int) -> bytes:
 
 
 def encode_chunk(data: bytes) -> bytes:
-    """Return data in HTTP's chunked encoding; for no data, the last chunk."""
+    """Return bytes as one HTTP chunk; for empty bytes, the last chunk."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
-    """Yield a large body in pieces, and let other tasks of the event loop run between them."""
+    """Yield a body in pieces, with a pause after each in which other tasks of the event loop run."""
     for begin in range(0, len(body), JOINED_BYTES):
         yield body[begin : begin + JOINED_BYTES]
         await asyncio.sleep(0)
 
 
 class Stream:
-    """A response body in pieces; at its end or abort, it releases the slot of its request and calls `on_end` once."""
+    """A response body in pieces that holds a request slot; at its end, the slot is released and `on_end` called."""
 
     __slots__ = ("_body", "_exchange", "_held", "on_end")
 
@@ -80,15 +80,15 @@ class Stream:
 
     @property
     def pushed(self) -> Pushed | None:
-        """Return the body if its producer can push it; None if it has to be iterated."""
+        """Return the body if it can write itself to the connection (`Pushed`); None if it must be iterated over."""
         return self._body if isinstance(self._body, Pushed) and self._body.can_follow else None
 
     def sent(self, size: int) -> None:
-        """Count bytes that were sent without iterating over this body."""
+        """Add to the count of sent bytes, for what was sent without iterating over this body."""
         self._exchange.bytes_sent += size
 
     def end(self) -> None:
-        """Release the request slot and call `on_end`, once."""
+        """Release the request's slot and call `on_end`; later calls do nothing."""
         held, call = self._held, self.on_end
         self._held = self.on_end = None
         if held is not None:

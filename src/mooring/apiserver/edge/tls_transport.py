@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class TlsListener:
-    """Accept connections on a listening socket, and start TLS on each."""
+    """Accepts connections on a listening socket and starts a TLS handshake on each."""
 
     def __init__(
         self, listening: socket.socket, tls: ssl.SSLContext, protocol_factory: Callable[[], asyncio.Protocol]
@@ -119,7 +119,7 @@ class TlsTransport(asyncio.Transport):
     # -- reading
 
     def _read(self) -> None:
-        """Read one record; the event loop calls again if there is another."""
+        """Read one TLS record and pass it to the protocol; the event loop calls again for the next one."""
         protocol = self._protocol
         try:
             data = self._socket.read(_RECORD)
@@ -167,7 +167,7 @@ class TlsTransport(asyncio.Transport):
             self._call_protocol(self._protocol.pause_writing)
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
-        """Send bytes; return how many were sent. OpenSSL requires the same buffer for the rest."""
+        """Write bytes to TLS; return how many were accepted. The rest must be sent from the same buffer."""
         has_many_records = len(data) > _RECORD
         if has_many_records:
             self._cork(1)
@@ -183,7 +183,7 @@ class TlsTransport(asyncio.Transport):
                 self._cork(0)
 
     def _cork(self, on: int) -> None:
-        """Switch TCP_CORK on or off, with which the kernel joins records that OpenSSL writes one by one."""
+        """Enable or disable TCP_CORK, by which the kernel joins several TLS records into full packets."""
         if _CORK is not None:
             with suppress(OSError):
                 self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, on)
@@ -227,7 +227,7 @@ class TlsTransport(asyncio.Transport):
             self._send_close_notify()
 
     def _send_close_notify(self) -> None:
-        """Send close_notify and wait until the peer closes the connection.
+        """Send close_notify and wait until the client closes the connection.
 
         The TCP stream stays open: at its end, uvloop's clients drop bytes that they have not read yet.
         """
@@ -293,7 +293,7 @@ class TlsTransport(asyncio.Transport):
             self._timer = None
 
     def _call_protocol(self, call: Callable[..., Any], *given: Any) -> None:
-        """Call a method of the asyncio protocol; if it raises, close only this connection."""
+        """Call a method of the connection's protocol; if it raises, abort this connection and log the error."""
         try:
             call(*given)
         except Exception as error:

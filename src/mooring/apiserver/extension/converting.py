@@ -35,7 +35,7 @@ Tree = dict[str, Any]
 
 
 def stored_with_conversion(caller: WebhookCaller) -> StoredAs:
-    """Return the function that makes the `Stored` of a kind, with a conversion webhook if its definition names one."""
+    """Return a function that makes a kind's `Stored`: with a conversion webhook if its definition has one."""
 
     def stored_as(scheme: Scheme, kind: Kind) -> Stored:
         conversion = kind.custom.definition.spec.conversion if kind.custom else None
@@ -47,7 +47,7 @@ def stored_with_conversion(caller: WebhookCaller) -> StoredAs:
 
 
 class Converting(Stored):
-    """Reads and writes the objects of one version of a kind with a conversion webhook."""
+    """Encodes and decodes stored custom objects whose versions a webhook converts; conversions are cached."""
 
     needs_webhook = True
 
@@ -59,7 +59,7 @@ class Converting(Stored):
         self._converted = BoundedCache(_MAX_CONVERTED)
 
     async def prepare(self, values: Iterable[bytes], kind: Kind) -> None:
-        """Convert the objects that are stored in another version; raise InternalError."""
+        """Have the webhook convert all objects stored in another version; raise InternalError if it fails."""
         missing = [
             value
             for value in dict.fromkeys(values)
@@ -106,7 +106,7 @@ class Converting(Stored):
         return found
 
     async def _call(self, objects: Sequence[Tree], api_version: str) -> list[Tree]:
-        """Return the objects in another version, in the same order; raise InternalError."""
+        """Send objects to the webhook; return them converted, in the same order. Raise InternalError if that fails."""
         subject = f"{objects[0].get('apiVersion')}, Kind={objects[0].get('kind')}"
         uid = new_uid()
         review = {
@@ -129,7 +129,7 @@ class Converting(Stored):
 
 
 def _objects_in(answer: bytes, uid: str) -> list[Any]:
-    """Return the objects in an answer; raise DecodeError."""
+    """Return the converted objects in a ConversionReview response; raise DecodeError if malformed or a failure."""
     review = parse_json(answer)
     response = review.get("response") if isinstance(review, dict) else None
     if not isinstance(response, dict):
@@ -148,7 +148,7 @@ def _objects_in(answer: bytes, uid: str) -> list[Any]:
 
 
 def _check_converted(subject: str, index: int, before: Tree, after: Any, api_version: str) -> Tree:
-    """Validate a converted object and restore the metadata that a webhook may not change; raise InternalError."""
+    """Return a converted object with its original metadata; raise InternalError if the webhook changed identity."""
     begin = f"conversion webhook for {subject} returned"
     bad = f"{begin} invalid converted object at index {index}: "
     if not isinstance(after, dict):

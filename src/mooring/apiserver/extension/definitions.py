@@ -51,7 +51,7 @@ _State = tuple[str, int, Any, bool]
 
 
 class Definitions(KindsFollower):
-    """Sets the status of all definitions of a cluster and serves their kinds."""
+    """Follows the CustomResourceDefinitions of a cluster: writes their status and serves their kinds."""
 
     def __init__(self, store: Store, scheme: Scheme, resources: Resources, clock: Clock) -> None:
         kind = scheme.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -79,20 +79,20 @@ class Definitions(KindsFollower):
                 task.cancel()
 
     async def catch_up(self) -> None:
-        """Wait until this server serves the definitions that are in the store now."""
+        """Wait until this server has processed every definition that is in the store now."""
         await super().catch_up()
         if self._accepting:
             await asyncio.gather(*self._accepting.values(), return_exceptions=True)
             await super().catch_up()
 
     def find_definition(self, name: str) -> CustomResourceDefinition | None:
-        """Return the CustomResourceDefinition with a name; None if this server does not know it yet."""
+        """Return the definition with a name, as this server has last read it; None if it has not."""
         return self._objects("CustomResourceDefinition").get(name)
 
     # -- what changes
 
-    def _handle_changes(self) -> None:
-        """Serve the current kinds after definitions have changed."""
+    def _on_changes(self) -> None:
+        """Serve and stop serving kinds, and accept names, after definitions have changed."""
         found: Mapping[str, CustomResourceDefinition] = self._objects("CustomResourceDefinition")
         for name in [name for name in self._served if name not in found]:
             self._stop_serving(name)
@@ -128,7 +128,7 @@ class Definitions(KindsFollower):
     def _accept_names(
         self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, from_scratch: bool = False
     ) -> None:
-        """Accept a definition's names, if they are free; `from_scratch` ignores the names accepted before."""
+        """Write a definition's status with the names that are free; `from_scratch` forgets accepted ones."""
         name = definition.metadata.name
         others = [self._pending_status.get(other.metadata.name, other) for other in group if other is not definition]
         status = status_of(without_names(definition) if from_scratch else definition, others, self._now())
@@ -159,7 +159,7 @@ class Definitions(KindsFollower):
         log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
 
     async def _wait_for_late_writes(self, kinds: "CustomKinds") -> None:
-        """Wait for writes that began before a schema change; then mark new objects as conforming to the schema."""
+        """Wait until no write by the old schema can run; newer objects then need no pruning when read."""
         await self._clock.sleep(_MAX_REQUEST_SECONDS)
         with suppress(StoreError):
             self._resources.context.expect_current(kinds.versions, await self._store.revision())
@@ -174,7 +174,7 @@ class Definitions(KindsFollower):
     # -- writing
 
     async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
-        """Write the status of a definition, unless it has changed meanwhile, which leads to another status."""
+        """Write a definition's status unless the definition has changed, which leads to another status."""
 
         def change(found: CustomResourceDefinition) -> None:
             found.status = status
@@ -191,7 +191,7 @@ class Definitions(KindsFollower):
         expect: int | None = None,
         uid: str | None = None,
     ) -> bool:
-        """Change a definition in the store; return False if its revision or uid is not the expected one.
+        """Change a definition in the store; return False if its revision or uid is not as expected.
 
         A terminating definition without finalizers is removed.
         """
@@ -215,7 +215,7 @@ class Definitions(KindsFollower):
             return False
 
     async def _clean_up(self, gone: CustomResourceDefinition) -> None:
-        """Delete all objects of a kind whose definition is terminating, then remove the definition's finalizer.
+        """Delete all objects of a terminating definition's kind, then remove the definition's finalizer.
 
         Another server may do the same, so that a new definition of that name may exist already.
         """
@@ -236,7 +236,7 @@ class Definitions(KindsFollower):
 
 
 def _start(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any, Any, None]) -> None:
-    """Start a task for a definition, unless it runs already."""
+    """Start a background task for a definition, unless it has one that runs."""
     if name in tasks:
         work.close()
         return

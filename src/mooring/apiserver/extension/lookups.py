@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Mapping[str, str]]:
-    """Return the function that looks up the labels of a namespace; it raises NotFound."""
+    """Return a function that returns a namespace's labels from memory, and raises NotFound if it does not exist."""
 
     def find(name: str) -> Mapping[str, str]:
         kv = store.peek(f"/registry/namespaces/{name}")
@@ -26,7 +26,7 @@ def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Map
 
 
 def decide_with(authorizer: Authorizer) -> "Decide":
-    """Return the function that authorizes an action for the CEL variable `authorizer` of policies and webhooks."""
+    """Return a function that authorizes an action of a user, for the variable `authorizer` of CEL expressions."""
 
     def decide(user: UserInfo, action: "Action") -> "Decision":
         from mooring.constraints.celenv.authorizer import Decision  # noqa: PLC0415 - imports the CEL engine

@@ -21,7 +21,7 @@ _OBJECTS = frozenset({"struct", "map"})
 
 
 class TreePatching:
-    """Implements `Patching` with the kinds of a scheme."""
+    """Applies the patches of MutatingAdmissionPolicies to JSON trees, by the schemas of a scheme's kinds."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
@@ -70,7 +70,7 @@ class TreePatching:
 
 
 def _unknown(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields that a type does not define."""
+    """Yield the paths of fields in a value that its type's schema does not define."""
     if node is None:
         yield path
     else:
@@ -79,7 +79,7 @@ def _unknown(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
 
 
 def _atomics(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """Yield the paths of lists, maps and structs that an apply replaces as a whole."""
+    """Yield the paths of atomic lists, maps and structs in a value, which an apply may not set in part."""
     if node is None:
         return
     if node.is_atomic and _holds_children(value, node):

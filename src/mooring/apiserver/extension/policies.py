@@ -43,7 +43,7 @@ _COMPILED_PER_TURN = 20
 
 
 class PolicyStep(KindsFollower):
-    """The admission step that evaluates admission policies."""
+    """The admission step that evaluates ValidatingAdmissionPolicies and MutatingAdmissionPolicies."""
 
     names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
@@ -63,7 +63,7 @@ class PolicyStep(KindsFollower):
         self._compiled: set[tuple[bool, MatchKey]] = set()
         self.is_idle = True
 
-    def _handle_changes(self) -> None:
+    def _on_changes(self) -> None:
         self._is_stale = True
         self.is_idle = not any(self._objects(name) for name in _KINDS if name.endswith("Binding"))
 
@@ -121,7 +121,7 @@ class PolicyStep(KindsFollower):
             raise refused
 
     async def _compile(self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes) -> None:
-        """Compile the policies that match a request, a few at a time: other requests run meanwhile."""
+        """Compile those policies that match a request and are not compiled yet, yielding to other requests."""
         place = (policies is self._mutating, attributes.match_key)
         if place in self._compiled:
             return
@@ -154,7 +154,7 @@ class PolicyStep(KindsFollower):
         return [each for each in trees if selector.matches(each["metadata"].get("labels") or {})]
 
     def _tree(self, kv: KeyValue, kind: Kind) -> Tree:
-        """Return an object as JSON in a version. Shared: do not modify."""
+        """Return a stored object as a JSON tree in a version, from the cache; callers must not modify it."""
         return self._decoded.get(kv, partial(self._decode, kind), (PolicyStep, kind))
 
     def _decode(self, kind: Kind, kv: KeyValue) -> Tree:

@@ -14,11 +14,11 @@ _FAREWELL_SECONDS = 30.0
 
 
 class ConnectionLostError(Exception):
-    """The peer has closed the connection, or does not read; the message says which."""
+    """The client or server at the other end has closed the connection, or stopped reading; the message says which."""
 
 
 class Connection:
-    """An upgraded connection: a reader and a writer with bounded buffers."""
+    """A connection after an upgrade (status 101), read and written as bytes, with bounded buffers."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stalled_seconds: float = 60.0
@@ -31,7 +31,7 @@ class Connection:
 
     @classmethod
     def over(cls, transport: asyncio.Transport, early: bytes, stalled_seconds: float) -> Self:
-        """Take over a transport from its protocol; `early` are bytes received after the last request."""
+        """Create a connection from a transport, replacing its protocol; `early` are bytes received already."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -42,7 +42,7 @@ class Connection:
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stalled_seconds)
 
     async def read(self) -> bytes:
-        """Return received bytes as soon as there are any; empty bytes at the end, however it ended."""
+        """Wait for bytes and return them; empty bytes at the end of the connection, also if it broke."""
         try:
             data = await self._reader.read(CHUNK)
         except OSError:
@@ -51,7 +51,7 @@ class Connection:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send bytes; return when the peer has received enough of them. Raise ConnectionLostError."""
+        """Send bytes; wait while too many are unsent. Raise ConnectionLostError if the peer is gone or stalled."""
         if self._writer.is_closing():  # uvloop would raise RuntimeError
             raise ConnectionLostError("the connection is closed")
         self.sent += len(data)
@@ -66,7 +66,7 @@ class Connection:
             raise ConnectionLostError(f"the connection broke: {error}") from None
 
     def close(self) -> None:
-        """Close the connection when all bytes are sent, or after a timeout if the peer does not read."""
+        """Send the remaining bytes and close the connection; give up after a timeout if the peer does not read."""
         self._writer.close()
         transport = self._writer.transport
         asyncio.get_running_loop().call_later(_FAREWELL_SECONDS, transport.abort)
@@ -77,7 +77,7 @@ class Connection:
 
 
 async def relay(one: Connection, other: Connection) -> None:
-    """Forward bytes in both directions until either side ends; then close both."""
+    """Copy bytes between two connections in both directions until either ends, then close both."""
     try:
         await run_until_one_ends(_copy(one, other), _copy(other, one))
     finally:

@@ -10,7 +10,7 @@ from mooring.apiserver.messages.routes import ResourceRoute
 
 
 class Exchange(msgspec.Struct):
-    """The record of a request: its user, route, response status and times."""
+    """One request with what is known of it so far (user, route, status, times), for metrics and logs."""
 
     request: Request
     received: datetime

@@ -33,7 +33,7 @@ _LINE_BREAK = "\n"
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """A request. Header names are in lower case; a query parameter has the list of its values."""
+    """An HTTP request as handlers see it. Header names are in lower case; query parameters have lists of values."""
 
     method: str
     path: str
@@ -50,12 +50,12 @@ class Request(msgspec.Struct, kw_only=True):
     """For a batch write: the values that this write puts into the template in the request body."""
 
     def parameter(self, name: str) -> str:
-        """Return the first value of a query parameter; empty when it is absent."""
+        """Return the first value of a query parameter; empty if it is absent."""
         values = self.query.get(name)
         return values[0] if values else ""
 
     def flag(self, name: str) -> bool:
-        """Return a boolean query parameter: `watch`, `watch=` and `watch=1` all mean true."""
+        """Return a query parameter as a boolean: `watch`, `watch=` and `watch=1` are true, absent is false."""
         values = self.query.get(name)
         return values[0].lower() not in _NOT_TRUE if values else False
 
@@ -67,7 +67,7 @@ class Request(msgspec.Struct, kw_only=True):
 
     @property
     def upgrade(self) -> str:
-        """Return the protocol that the client wants to upgrade to, in lower case; empty for a plain request."""
+        """Return the protocol in the Upgrade header, in lower case; empty if the client requests no upgrade."""
         words = self.headers.get("connection", "").lower().split(",")
         return self.headers.get("upgrade", "").lower() if "upgrade" in (word.strip() for word in words) else ""
 
@@ -76,7 +76,7 @@ class Request(msgspec.Struct, kw_only=True):
         return self.headers.get("user-agent", "")
 
     def negotiate_format(self, *, protobuf: bool = True) -> "Accepted":
-        """Return the format of the response; raise NotAcceptable if the client accepts none.
+        """Return the format of the response by the Accept header; raise NotAcceptable if there is none.
 
         `protobuf` is False for responses that have no protobuf message; clients that prefer it also accept another
         format.
@@ -85,7 +85,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Sink(Protocol):
-    """The connection that receives a pushed body; when it can accept data again, it calls `Pushed.push`."""
+    """The connection to which a response body is written by its producer; when it is ready, it calls `Pushed.push`."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -96,11 +96,11 @@ class Sink(Protocol):
         """End the body."""
 
     def break_off(self) -> None:
-        """End the body as incomplete, so that the client notices an error."""
+        """End the body without its last chunk, so that the client notices that it is incomplete."""
 
 
 class Pushed(ABC):
-    """A response body, such as a watch's, that its producer pushes into a connection without a task that waits.
+    """A response body, such as a watch's, whose producer writes it into the connection without a task of its own.
 
     The sink first gets `beginning`, then `follow` is called. The body can be iterated over instead.
     """
@@ -112,23 +112,23 @@ class Pushed(ABC):
 
     @abstractmethod
     def iterate_pieces(self) -> AsyncGenerator[bytes, None]:
-        """Return an iterator over all pieces, for callers that do not push."""
+        """Return an iterator over the whole body, for callers that do not use `follow`."""
 
     @abstractmethod
     def beginning(self) -> AsyncIterator[bytes]:
-        """Yield the pieces that exist already."""
+        """Yield the pieces of the body that exist when it starts, such as a watch's initial events."""
 
     @abstractmethod
     def follow(self, sink: Sink) -> None:
-        """Push all further pieces into a connection as they occur."""
+        """Write all later pieces to the sink as they occur."""
 
     @abstractmethod
     def push(self) -> None:
-        """Push the pieces that are ready, as the connection can accept them now."""
+        """Write pending pieces to the sink; it calls this when it accepts data again."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop pushing, because the client has closed the connection."""
+        """Stop writing to the sink, because the client has closed the connection."""
 
     def __aiter__(self) -> Self:
         return self
@@ -144,7 +144,7 @@ class Pushed(ABC):
 
 
 class Response(msgspec.Struct):
-    """A response. A body in pieces (a watch) is an iterator; closing the iterator stops the work for it."""
+    """A response: status, headers, and a body as bytes or as an iterator; closing the iterator stops its producer."""
 
     status: int = 200
     body: bytes | AsyncIterator[bytes] = b""
@@ -161,7 +161,7 @@ class Response(msgspec.Struct):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A response format: media type, and the form of the object in it, such as Table; empty for the object itself."""
+    """A response format: media type, and the form of the object in it, such as Table (empty: the object itself)."""
 
     format: Format = "json"
     shown_as: str = ""
@@ -173,7 +173,7 @@ _PLAIN = Accepted()
 
 
 def negotiate_accept(header: str, *, protobuf: bool = True) -> Accepted:
-    """Return the first clause of an Accept header that can be served, the highest `q` first."""
+    """Return the best format of an Accept header that the server can produce; raise NotAcceptable if there is none."""
     if not header or header in {"*/*", JSON}:
         return _PLAIN
     # clients send the same header with every request; those that are longer than clients send are not cached
@@ -199,7 +199,7 @@ def warning_header(text: str) -> str:
 
 
 class Clause(msgspec.Struct, frozen=True):
-    """A clause of an Accept header."""
+    """A media type with its parameters, as listed in an Accept header."""
 
     media_type: str
     parameters: Mapping[str, str]
@@ -213,7 +213,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 def by_preference(header: str) -> list[Clause]:
-    """Return the clauses of an Accept header, the highest `q` first."""
+    """Return the media types of an Accept header, the one with the highest `q` first."""
     clauses = []
     for text in header.split(","):
         media_type, *parameters = (part.strip() for part in text.split(";"))
@@ -243,7 +243,7 @@ def _match_clause(clause: Clause) -> Accepted | None:
 
 
 def headers_by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by lower-case name. Repeated ones are joined: by commas, for impersonation by line breaks."""
+    """Return headers by lower-case name; repeated ones joined by commas, Impersonate headers by line breaks."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")

@@ -19,7 +19,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 class ResourceRoute(msgspec.Struct, frozen=True):
-    """The resource that a path names. Without a name it is a collection, without a namespace it spans the cluster."""
+    """The resource, namespace, name and subresource in a URL path. Without a name, it is a collection."""
 
     kind: Kind
     namespace: str = ""
@@ -44,12 +44,12 @@ class ResourceRoute(msgspec.Struct, frozen=True):
 
     @property
     def streams(self) -> bool:
-        """Return whether the subresource streams to a node or a container: see ``streams/``."""
+        """Return whether the subresource is served by a kubelet (logs, exec, proxy), see ``streams/``."""
         found = self.kind.subresource(self.subresource) if self.subresource else None
         return found is not None and found.streams
 
     def verb(self, request: Request) -> str:
-        """Return Kubernetes' verb of a request: `get`, `list`, `watch`, `create`, `deletecollection`…"""
+        """Return the API verb of a request to this path: `get`, `list`, `watch`, `create`, `deletecollection`…"""
         if request.method in {"GET", "HEAD"}:
             if self.watch or (request.flag("watch") and not self.subresource):
                 return "watch"
@@ -65,7 +65,7 @@ ResourceHandlers = Mapping[tuple[str, str, str], ResourceHandler]
 
 
 def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
-    """Return the resource that a decoded path names; None if it names no served resource."""
+    """Return the resource in a URL path (percent-decoded); None if the path names no served resource."""
     proxy = _PROXY.match(path) if "/proxy/" in path else None
     path, proxied = (proxy[1], proxy[2]) if proxy else (path, "")
     parts = path.strip("/").split("/") if path.startswith("/") else [""]

@@ -31,7 +31,7 @@ def anonymous() -> UserInfo:
 
 
 def authenticated_user(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
-    """Return a user with the group `system:authenticated`."""
+    """Return a UserInfo with the group `system:authenticated` in addition to the given ones."""
     groups = groups or []
     every = groups if AUTHENTICATED in groups else [*groups, AUTHENTICATED]
     return UserInfo(username=username, uid=uid, groups=every)
@@ -49,7 +49,7 @@ def service_account_name(namespace: str, name: str) -> str:
 
 
 def split_service_account(username: str) -> tuple[str, str] | None:
-    """Return namespace and name of a service account; None for other users."""
+    """Return namespace and name from a service account's user name; None for another user name."""
     parts = username.split(":")
     return (parts[2], parts[3]) if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] else None
 
@@ -59,7 +59,7 @@ def service_account_groups(namespace: str) -> list[str]:
 
 
 def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
-    """Return the user of a verified certificate, in the format of the `ssl` module; None without a common name."""
+    """Return the user in a verified client certificate (as `ssl` decodes it); None if it has no common name."""
     name, groups = "", []
     for part in peer.get("subject", ()):
         for key, value in part:

@@ -31,7 +31,7 @@ _LIST = "APIGroupDiscoveryList"
 
 
 class Discovery:
-    """The discovery documents of a scheme."""
+    """Serves the discovery documents: groups, versions and resources of a scheme's kinds."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
@@ -39,7 +39,7 @@ class Discovery:
         self._changes = scheme.changes
 
     def handle(self, request: Request) -> Response | None:
-        """Return the response for a discovery path; None for other paths."""
+        """Return the response if the path is one of discovery; None for other paths."""
         if self._changes != self._scheme.changes:
             self._documents.clear()
             self._changes = self._scheme.changes

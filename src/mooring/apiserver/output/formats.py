@@ -20,10 +20,10 @@ _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
 def format_json(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes, str]:
-    """Return JSON as the client requested it: compact, indented, or as YAML."""
+    """Return a JSON body as the client requested it (compact, indented, YAML, protobuf), and its media type."""
     if accepted.format == "protobuf":
         with suppress(Unsupported):
-            return protobuf.document(body), PROTOBUF
+            return protobuf.encode_object(body), PROTOBUF
     if accepted.format == "yaml":
         if len(body) > MAX_BLOCK_YAML_BYTES:
             return flow_yaml(body) + b"\n", YAML
@@ -34,7 +34,7 @@ def format_json(body: bytes, accepted: Accepted, request: Request) -> tuple[byte
 
 
 def flow_yaml(body: bytes | memoryview) -> bytes:
-    """Convert JSON to flow YAML by escaping the few characters that only JSON allows in a string."""
+    """Return JSON as valid YAML in flow style, by escaping the few characters that YAML does not allow in strings."""
     text = bytes(body)
     if text.isascii() and b"\x7f" not in text:
         return text
@@ -44,7 +44,7 @@ def flow_yaml(body: bytes | memoryview) -> bytes:
 
 
 def is_too_long(size: int, accepted: Accepted, request: Request) -> bool:
-    """Return whether a list is sent in pieces: if it is too large to be formatted, or is not indented anyway."""
+    """Return whether a list must be sent in pieces of JSON, since it is too large to indent or convert to YAML."""
     if accepted.format == "yaml":
         return size > MAX_BLOCK_YAML_BYTES
     return accepted.format == "json" and (size > MAX_INDENTED_BYTES or not _is_pretty(request))

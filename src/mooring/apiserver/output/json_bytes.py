@@ -29,7 +29,7 @@ _NEW_OPERATORS = re.compile(rb'"operator":"(?:Lt"|Gt"|Semver)|"expression":"|"ma
 
 
 def head(kind: str, api_version: str) -> bytes:
-    """Return the JSON of an object up to the first field of its metadata."""
+    """Return an object's JSON up to the first field of its metadata: `{"kind":…,"apiVersion":…,"metadata":{`."""
     return f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{'.encode()
 
 
@@ -38,7 +38,7 @@ ITEM_HEAD = b'{"metadata":{'
 
 
 def with_revision(head: bytes, revision: int, rest: bytes) -> bytes:
-    """Return an object's JSON with its resourceVersion inserted."""
+    """Return an object's JSON: its `head`, the resourceVersion, and the stored bytes after the head."""
     return b'%b"resourceVersion":"%d",%b' % (head, revision, rest)
 
 
@@ -48,7 +48,7 @@ def revision_size(revision: int) -> int:
 
 
 def metadata_begin(value: bytes) -> int:
-    """Return the offset of the first metadata field in an object's JSON."""
+    """Return the index of the first metadata field in an object's JSON."""
     return value.index(b"{", 1) + 1
 
 
@@ -60,19 +60,17 @@ _METADATA_ALONE = json.Decoder(_Metadata)
 
 
 def metadata(value: bytes) -> bytes:
-    """Return the metadata of an object as a JSON object."""
+    """Return the metadata part of an object's JSON, as a JSON object."""
     return bytes(_METADATA_ALONE.decode(value).metadata)
 
 
 def managed_fields_begin(value: bytes) -> int:
-    """Return the offset of the first managed fields, those of the object or of a template in it; -1 if
-    there are none.
-    """
+    """Return the index of the first `managedFields` in an object's JSON (maybe a template's); -1 if absent."""
     return value.find(_MANAGED_FIELDS)
 
 
 def metadata_without_managed(value: bytes) -> bytes:
-    """Return an object's metadata as a JSON object without its managed fields, which must be there and come last."""
+    """Return the metadata part of an object's JSON without managedFields, which must be its last field."""
     return value[value.index(b"{", 1) : value.find(_MANAGED_FIELDS)] + b"}"
 
 
@@ -99,7 +97,7 @@ def without_managed_fields(text: bytes) -> tuple[bytes, int]:
 
 
 def identity(text: bytes) -> bytes:
-    """Return the version, name, namespace and uid of an object, with which its metadata begins.
+    """Return an object's JSON cut off after version, name, namespace and uid, with the braces closed.
 
     >>> identity(b'{"kind":"Pod","metadata":{"resourceVersion":"7","name":"a","uid":"1","labels":{}},"spec":{}}')
     b'{"kind":"Pod","metadata":{"resourceVersion":"7","name":"a","uid":"1"}}'
@@ -112,12 +110,12 @@ def identity(text: bytes) -> bytes:
 
 
 def partial_metadata(head: bytes, metadata: bytes) -> bytes:
-    """Return the JSON of a PartialObjectMetadata; `metadata` includes the braces."""
+    """Return a PartialObjectMetadata as JSON from its head and metadata (with braces)."""
     return head[:-1] + metadata + b"}"
 
 
 def member(name: str, value: str) -> bytes:
-    """Return a JSON field with a string value, as bytes."""
+    """Return a field with a string value as JSON, as it occurs in objects: `"name":"value"`."""
     return json.encode(name) + b":" + json.encode(value)
 
 
@@ -127,12 +125,12 @@ def has_string(value: bytes, name: str) -> bool:
 
 
 def has_new_operators(value: bytes) -> bool:
-    """Return whether an object may use an operator that only Mooring has; False is certain, True is not."""
+    """Return whether an object may use operators only Mooring knows; False is certain, True only possible."""
     return _NEW_OPERATORS.search(value) is not None
 
 
 def count_elements(value: bytes) -> tuple[int, int]:
-    """Return an upper bound of the number of objects, arrays and values in a document."""
+    """Return upper bounds of a JSON document's number of containers and of values, without decoding it."""
     return value.count(b"{") + value.count(b"["), value.count(b",")
 
 
@@ -140,7 +138,7 @@ def count_elements(value: bytes) -> tuple[int, int]:
 
 
 def list_of(kind: str, api_version: str, metadata: bytes, items: Iterable[bytes | memoryview]) -> Pieces:
-    """Yield the JSON of a list; `items` are its elements with the commas between them."""
+    """Yield a list's JSON in pieces; `items` yields its objects with the commas between them."""
     yield b'%b%b,"items":[' % (head(kind, api_version)[:-1], metadata)
     yield from items
     yield b"]}"
@@ -162,25 +160,26 @@ PLAIN_ITEM = b'%b{"metadata":{"resourceVersion":"%d",'
 
 
 def table(head: bytes, metadata: bytes, columns: bytes, rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the JSON of a Table; `rows` are its rows with the commas between them."""
+    """Yield a Table's JSON in pieces; `rows` yields its rows with the commas between them."""
     yield b'%b%b,"columnDefinitions":%b,"rows":[' % (head[:-1], metadata, columns)
     yield from rows
     yield b"]}"
 
 
 def table_row(cells: bytes, conditions: bytes) -> bytes:
-    """Return the JSON of a Table row without its `object` and its closing brace."""
+    """Return a Table row's JSON without its `object` and without the closing brace, for caching."""
     return b'{"cells":%b,"conditions":%b' % (cells, conditions) if conditions else b'{"cells":' + cells
 
 
 def row_with_object(row: bytes, obj: bytes) -> bytes:
-    """Return the JSON of a Table row with the object that it shows; without it if that is empty."""
+    """Return a Table row's complete JSON, with the object that it shows unless `obj` is empty."""
     return b'%b,"object":%b}' % (row, obj) if obj else row + b"}"
 
 
 def plain_row(head: bytes) -> bytes:
-    """Return the format of a Table row whose object is only metadata, for a comma, the row, the resourceVersion and
-    the other metadata without braces; `head` is that of the object.
+    """Return a `%` format for a Table row and its object's metadata: comma, row, resourceVersion, other metadata.
+
+    `head` is the JSON of the object up to its metadata.
     """
     return b'%%b%%b,"object":%b"resourceVersion":"%%d",%%b}}' % head
 

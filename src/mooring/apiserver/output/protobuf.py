@@ -30,23 +30,23 @@ _CACHE: BoundedCache[bytes, tuple[str, str, bytes]] = BoundedCache(_MAX_CACHED)
 
 
 def supports(cls: type[msgspec.Struct], shown_as: str) -> bool:
-    """Return whether a type has a protobuf message."""
+    """Return whether a type can be encoded as protobuf, in the form (object, metadata, Table) in which it is shown."""
     return shown_as.startswith("PartialObjectMetadata") or is_supported(cls)
 
 
-def document(body: bytes) -> bytes:
-    """Convert a JSON object to protobuf, with Kubernetes' envelope; raise Unsupported."""
+def encode_object(body: bytes) -> bytes:
+    """Return an object's JSON encoded as Kubernetes protobuf; raise Unsupported if its kind has no message."""
     return encode(*_transcode(body))
 
 
-def watch_frame(kind: str, body: bytes) -> bytes:
-    """Encode an event of a watch: its length, and a message that contains the object."""
-    event = field(1, kind.encode()) + field(2, field(1, document(body)))
+def encode_watch_event(kind: str, body: bytes) -> bytes:
+    """Return a watch event as protobuf: its length, and a message with the event type and the object's JSON encoded."""
+    event = field(1, kind.encode()) + field(2, field(1, encode_object(body)))
     return len(event).to_bytes(4, "big") + event
 
 
-async def list_document(kind: str, api_version: str, metadata: ListMeta, items: Iterable[Callable[[], bytes]]) -> bytes:
-    """Encode a list; each of `items` returns the JSON of an object."""
+async def encode_list(kind: str, api_version: str, metadata: ListMeta, items: Iterable[Callable[[], bytes]]) -> bytes:
+    """Return a list as protobuf; each of `items` is a function that returns an object's JSON."""
     parts = [field(1, message(codec.to_tree(metadata), ListMeta))]
     began = monotonic()
     for make in items:
@@ -58,7 +58,7 @@ async def list_document(kind: str, api_version: str, metadata: ListMeta, items: 
 
 
 def _transcode(body: bytes) -> tuple[str, str, bytes]:
-    """Return the apiVersion, kind and message of a JSON object."""
+    """Return apiVersion, kind and protobuf message of an object in JSON, cached. Raise Unsupported without message."""
     cached = _CACHE.get(body)
     if cached is None:
         tree = msgspec.json.decode(body)

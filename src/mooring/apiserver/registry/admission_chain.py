@@ -20,26 +20,26 @@ from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 
 
 class Step(Protocol):
-    """Interface of a step of the admission chain: all policies, or all webhooks."""
+    """The interface of an admission step: the one of policies, or the one of webhooks."""
 
     names: tuple[str, str]
     """kube-apiserver's names of the mutating and of the validating admission plugin."""
 
     @property
     def is_idle(self) -> bool:
-        """Return whether there are no policies, or no webhooks, so that the step is skipped."""
+        """Return whether no policies (or no webhooks) exist, so that requests skip the step."""
         ...
 
     def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
-        """Return whether no mutating, or no validating, policy or webhook can match a request."""
+        """Return whether no mutating (or no validating) policy or webhook can match a resource and operation."""
         ...
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
-        """Change the object (`attributes.replace_object`), or refuse it with a `StatusError`."""
+        """Change the request's object by `attributes.replace_object`; raise a `StatusError` to refuse the request."""
         ...
 
     async def validate(self, attributes: Attributes) -> None:
-        """Refuse the object with a `StatusError`, or warn."""
+        """Raise a `StatusError` to refuse the request's object; warnings are added to the request."""
         ...
 
 
@@ -51,7 +51,7 @@ _is_idle = attrgetter("is_idle")
 
 
 class Chain:
-    """The admission steps of one server, called in order."""
+    """The admission steps of a server (policies, webhooks), called one after the other."""
 
     def __init__(self, steps: Iterable[Step] = (), metrics: AdmissionMetrics | None = None) -> None:
         self._steps = list(steps)
@@ -62,14 +62,14 @@ class Chain:
         return all(map(_is_idle, self._steps))  # without a generator: every write asks
 
     def ignores(self, key: MatchKey) -> bool:
-        """Return whether no policy or webhook can match a request, so that it needs no `Attributes`."""
+        """Return whether no policy or webhook can match a request, so that no `Attributes` need to be built."""
         return not (self._matching(key, mutating=True) or self._matching(key, mutating=False))
 
     def _matching(self, key: MatchKey, *, mutating: bool) -> list[Step]:
         return [step for step in self._steps if not step.is_idle and not step.ignores(key, mutating=mutating)]
 
     async def mutate(self, attributes: Attributes, built_in: Mutate) -> None:
-        """Let mutating policies and webhooks change the object; call them once more if one of them did."""
+        """Have mutating policies and webhooks change the object, and again if one did; raise a refusal's error."""
         steps = self._matching(attributes.match_key, mutating=True)
         if not steps:
             return
@@ -89,12 +89,12 @@ class Chain:
             await self._run_measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
 
     async def admit(self, attributes: Attributes) -> None:
-        """Mutate and validate, for requests without built-in admission in between."""
+        """Call `mutate` and `validate`, for requests without built-in admission between them."""
         await self.mutate(attributes, lambda _: None)
         await self.validate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
-        """Let validating policies and webhooks admit or refuse the object."""
+        """Have validating policies and webhooks check the object; raise the error of the first refusal."""
         for step in self._matching(attributes.match_key, mutating=False):
             await self._run_measured(step.names[1], "validate", attributes, step.validate(attributes))
 

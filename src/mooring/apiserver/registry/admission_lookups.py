@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class DerivedValue(Generic[R, T]):
-    """A value computed from all objects of a kind, and computed again only after one of them has changed."""
+    """A value computed from all objects of a kind; it is computed again when read after one has changed."""
 
     def __init__(self, store: Store, prefix: str, object_type: type[R], derive: Callable[[list[R]], T]) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class DerivedValue(Generic[R, T]):
 
 
 class AdmissionLookups(msgspec.Struct, frozen=True):
-    """Implements admission's `Lookups` with this server's memory of the store."""
+    """Implements admission's `Lookups`: reads namespaces, classes and other objects from this server's memory."""
 
     store: Store
     decoded: DecodedCache
@@ -81,7 +81,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         )
 
     async def about(self, obj: Resource | None, namespace: str) -> "AdmissionLookups":
-        """Load the objects that a write of `obj` refers to from the store; return lookups that find them in memory."""
+        """Load the objects that a write of `obj` depends on into memory; return lookups that read them."""
         if namespace and self.store.peek(f"/registry/namespaces/{namespace}") is None:
             await self.store.get(f"/registry/namespaces/{namespace}")
         if not isinstance(obj, Pod):
@@ -98,10 +98,10 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         return self.store.peek(key) or await self.store.get(key)
 
     async def _service_accounts(self, pod: Pod, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return the account `default` and that of a new pod; None without a `default`, after waiting for it a second.
+        """Return the accounts `default` and of a new pod; None if `default` is missing for a second.
 
-        The service account controller creates it a moment after the namespace. Whether that controller runs at all, the
-        account of the namespace `default` shows.
+        The service account controller creates it a moment after the namespace. The account of the namespace `default`
+        shows whether that controller runs at all.
         """
         default = await self._account(namespace, _DEFAULT_ACCOUNT)
         if default is None and await self._account("default", _DEFAULT_ACCOUNT) is not None:
@@ -174,11 +174,11 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
     # -- the usage of ResourceClaims
 
     def extended_resources(self) -> Mapping[str, str]:
-        """Return the extended resource of each DeviceClass that names one."""
+        """Return the extended resource that each DeviceClass names, by class; others are left out."""
         return self.device_classes.value()
 
     def pod_of_claim(self, claim: ResourceClaim) -> Pod | None:
-        """Return the pod for whose extended resources the scheduler created a claim; None for other claims.
+        """Return the pod whose extended resources a claim covers; None for a claim that users made.
 
         Quotas charge the pod for its extended resources, and such a claim only for the excess.
         """
@@ -190,7 +190,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         return pod if pod and pod.metadata.uid == owner.uid and self._is_claim_of(claim, pod) else None
 
     def _is_claim_of(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Return whether a pod's status names a claim, or the claim is the first one created for the pod."""
+        """Return whether a claim is the one for a pod's extended resources: named in its status, or the oldest."""
         named = pod.status.extended_resource_claim_status
         if named is not None:
             return named.resource_claim_name == claim.metadata.name
@@ -206,7 +206,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
 
 
 def _priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Priority | None]:
-    """Return all PriorityClasses by name, and the default one; of several, that with the lowest value."""
+    """Return PriorityClasses by name, and the default: the one with the lowest value, or None."""
     found = {
         each.metadata.name: Priority(each.metadata.name, each.value, each.preemption_policy or "PreemptLowerPriority")
         for each in classes
@@ -220,7 +220,7 @@ def _default_ingress_class(classes: list[IngressClass]) -> str | None:
 
 
 def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset[str]]:
-    """Return the name of the default StorageClass, and the names of those that allow volume expansion."""
+    """Return the name of the default StorageClass (or None), and the names of those that allow expansion."""
     default = _newest(
         each
         for each in classes
@@ -230,7 +230,7 @@ def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset
 
 
 def _newest(marked: Iterable[Resource]) -> str | None:
-    """Return the name of the newest of several default classes; of equally old ones, the first by name."""
+    """Return the name of the newest object; of equally old ones, the first by name; None without objects."""
     found = sorted(marked, key=lambda each: each.metadata.name)
     found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
     return found[0].metadata.name if found else None

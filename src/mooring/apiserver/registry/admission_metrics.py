@@ -25,7 +25,7 @@ ADMIT, VALIDATING = "admit", "validating"
 
 
 class AdmissionMetrics:
-    """Counts the decisions and durations of policies and webhooks."""
+    """The metrics of admission policies and webhooks: their decisions, durations and failures."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._controllers = Histograms(
@@ -75,7 +75,7 @@ class AdmissionMetrics:
         registry.register(CountsCollector(*self._counted, *self._checked))
 
     def step(self, name: str, type_: str, operation: str, seconds: float, *, rejected: bool) -> None:
-        """Observe how long all policies, or all webhooks, took for a request."""
+        """Record the seconds that all policies, or all webhooks, took for one request."""
         self._controllers.observe((name, type_, operation, _flag(rejected)), seconds)
 
     def record_call(self, name: str, type_: str, operation: str, seconds: float, code: int, *, rejected: bool) -> None:
@@ -85,7 +85,7 @@ class AdmissionMetrics:
         self._durations.observe((*where, _flag(rejected)), seconds)
 
     def record_rejection(self, name: str, type_: str, operation: str, error_type: str, code: int) -> None:
-        """Count a request that was refused by a webhook, or because a call failed."""
+        """Count a request that a webhook denied, or that failed because a webhook call did."""
         self._rejections.add((name, type_, operation, error_type, str(min(code, _MOST_CODE))))
 
     def failed_open(self, name: str, type_: str) -> None:

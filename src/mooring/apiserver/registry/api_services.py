@@ -55,7 +55,7 @@ _STABLE, _OTHER = 15, 9
 
 
 class ApiServices:
-    """Writes and deletes the APIServices of this server's group-versions."""
+    """Creates and deletes the APIService objects of this server's own group-versions."""
 
     def __init__(self, calls: LoopbackClient, scheme: Scheme, clock: Clock) -> None:
         self._calls = calls
@@ -66,7 +66,7 @@ class ApiServices:
         self._writing = asyncio.Lock()
 
     async def keep(self) -> None:
-        """Write missing APIServices and delete those of group-versions that are no longer served, concurrently."""
+        """Create missing APIServices, and delete those of group-versions that are no longer served."""
         if self._kept == self._scheme.changes:
             return
         async with self._writing:
@@ -89,7 +89,7 @@ class ApiServices:
             self._kept = now
 
     async def mark_unavailable(self) -> None:
-        """Set the condition `Available` of other servers' APIServices to False."""
+        """Set Available to False on APIServices of other servers, to which this server does not proxy."""
         for each in await self._calls.list(apiregistration_v1.APIService):
             if each.spec.service is not None and not each.status.conditions:
                 each.status = apiregistration_v1.APIServiceStatus(conditions=[self._unavailable()])
@@ -114,7 +114,7 @@ class ApiServices:
 
 
 async def _unless(done: type[errors.StatusError], write: Awaitable[None]) -> None:
-    """Await a write; ignore the error which says that another server has done the same."""
+    """Await a write, ignoring one kind of error: the one which shows that another server was first."""
     with suppress(done):
         await write
 

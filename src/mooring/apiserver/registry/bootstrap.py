@@ -13,7 +13,7 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 async def bootstrap(resources: Resources) -> None:
-    """Create missing objects in concurrent writes, which the store commits together."""
+    """Create the initial namespaces and PriorityClasses that do not exist, concurrently."""
     calls = LoopbackClient(resources)
     namespaces = (Namespace(metadata=ObjectMeta(name=name)) for name in NAMESPACES)
     classes = (_priority_class(each.name, each.value) for each in SYSTEM_PRIORITIES.values())

@@ -17,7 +17,7 @@ _FLAGS = ("stdin", "stdout", "stderr", "tty")
 
 
 async def admit_connection(context: HandlerContext, request: Request, route: ResourceRoute) -> None:
-    """Raise a `StatusError` if a policy or webhook refuses a connection. Reading a log is not a connection."""
+    """Have policies and webhooks admit CONNECT requests (logs are none); raise the error of a refusal."""
     subresource = route.kind.subresource(route.subresource)
     if context.extensions.is_idle or subresource is None or not subresource.kind:
         return
@@ -39,7 +39,7 @@ async def admit_connection(context: HandlerContext, request: Request, route: Res
 
 
 async def admit_token(context: HandlerContext, request: Request, route: ResourceRoute, wanted: TokenRequest) -> None:
-    """Raise a `StatusError` if a policy or webhook refuses a token for a service account."""
+    """Have policies and webhooks admit the creation of a service account's token; raise the error of a refusal."""
     stored, kind = context.stored_kind(route.kind), context.scheme.kind(wanted.api_version, wanted.kind)
     accepted = request.negotiate_format()
     call = Call(request, route.kind, stored, route.namespace, route.name, route.subresource, accepted)
@@ -47,7 +47,7 @@ async def admit_token(context: HandlerContext, request: Request, route: Resource
 
 
 def _connect_options(request: Request, route: ResourceRoute) -> dict[str, Any]:
-    """Return the query of a stream as the fields of PodExecOptions and the like, without empty ones."""
+    """Return the query of exec, attach or the like as the fields of its options kind, without empty ones."""
     found: dict[str, Any] = {}
     match route.subresource:
         case "proxy":

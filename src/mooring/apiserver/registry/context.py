@@ -52,7 +52,7 @@ StoredAs = Callable[[Scheme, Kind], Stored]
 
 
 class Call(msgspec.Struct):
-    """One request for objects of a kind, with the format of the response and the warnings collected so far."""
+    """One request for a kind's objects: request, route, kind, response format, and the warnings so far."""
 
     request: Request
     kind: Kind
@@ -72,20 +72,20 @@ class Call(msgspec.Struct):
 
 
 class Allocation(Protocol):
-    """Allocates the addresses and ports of Services (``services/allocation.py``)."""
+    """The interface that allocates cluster IPs and node ports (``services/allocation.py``)."""
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Callable[[bool], Awaitable[None]]:
-        """Allocate what addresses and ports a Service lacks, in its fields; raise a `StatusError` if none is left.
+        """Set the addresses and ports that a Service lacks; raise a `StatusError` if none is left.
 
         The returned function must be called after the write, with whether that succeeded: it releases what is unused.
         """
 
     async def release(self, service: Service) -> None:
-        """Release all addresses and ports of a deleted Service."""
+        """Release the addresses and ports of a Service that was deleted."""
 
 
 class HandlerContext:
-    """The store, scheme, options, lookups and extensions that all handlers share."""
+    """The state shared by all handlers of object requests: store, scheme, options, lookups and extensions."""
 
     def __init__(
         self,
@@ -135,15 +135,16 @@ class HandlerContext:
         return self.stored_kind(self.scheme.hub_of(ResourceQuota))
 
     def every_stored(self) -> Iterable[Stored]:
-        """Return the `Stored` of every kind: one for all versions of a kind."""
+        """Return the `Stored` of each kind; the versions of a kind have one in common."""
         custom = {stored.prefix: stored for stored in self._custom.values()}
         return (*self._stored.values(), *custom.values())
 
     def stored_kind(self, kind: Kind) -> Stored:
+        """Return the `Stored` of a kind, which encodes and decodes its objects."""
         return self._custom[kind] if kind.custom else self._stored[kind.family]
 
     def serve(self, kinds: Iterable[Kind]) -> None:
-        """Serve all versions of a custom kind that the scheme contains."""
+        """Start serving all versions of a custom kind; they must be in the scheme."""
         from mooring.admission.custom.strategy import CustomStrategy  # noqa: PLC0415 - most servers never need it
 
         for kind in kinds:
@@ -152,7 +153,7 @@ class HandlerContext:
         self.accounting.recount("")
 
     def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
-        """Record that custom objects with a revision above `after` conform to their schema and need no pruning."""
+        """Record that custom objects written after a revision conform to the schema: no pruning on reads."""
         for kind in kinds:
             if kind in self._custom:
                 self._custom[kind].current_after = after
@@ -164,14 +165,14 @@ class HandlerContext:
             unregister(kind.type)
 
     def renderer_for(self, call: Call) -> Renderer:
-        """Return the renderer of stored objects for the user: for a kubelet, it lowers them to older operators."""
+        """Return the renderer of stored objects; for a kubelet, one that lowers new operators to old ones."""
         return self._node_lowering.of(call.request, call.stored)
 
     def strategy(self, stored: Stored) -> admission.Strategy[Any]:
         return strategy_of(stored.hub.type)
 
     async def find(self, call: Call) -> KeyValue:
-        """Return the stored object that a request names; raise NotFound."""
+        """Return the stored object (key, bytes, revision) that a request names; raise NotFound if there is none."""
         await self.store.revision()
         kv = self.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
@@ -181,7 +182,7 @@ class HandlerContext:
         return kv
 
     async def clear_unserved(self, namespace: str) -> None:
-        """Delete the objects of a deleted namespace whose kinds are not served, so that no client can delete them.
+        """Delete objects in a deleted namespace whose kinds this server does not serve.
 
         An emulated older version may lack their kinds, and a new namespace of the same name must not contain them.
         """
@@ -190,19 +191,19 @@ class HandlerContext:
             await self.store.write_all([Delete(kv.key) for kv in page.items])
 
     def may_extend(self, call: Call, operation: str) -> bool:
-        """Return whether policies or webhooks may match a write."""
+        """Return whether a policy or webhook may match a write, so that the write must consult them."""
         if self.extensions.is_idle:
             return False
         return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
 
     def may_share(self, call: Call, operation: str) -> bool:
-        """Return whether the objects of a batch template may share one admission: no policy or quota needs each one."""
+        """Return whether a batch's pods may share one admission: no policy, webhook or quota must see each."""
         return (
             call.stored.hub.type is Pod
             and call.kind is call.stored.hub
             and users.NODES not in call.request.user.groups
             and not self.may_extend(call, operation)
-            and (operation == CREATE or self.accounting.is_idle(call.namespace))
+            and (operation == CREATE or self.accounting.has_no_quotas(call.namespace))
         )
 
     def attributes_of(
@@ -215,7 +216,7 @@ class HandlerContext:
         kind: Kind | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Attributes | None:
-        """Return a request as policies and webhooks see it; None if none can match.
+        """Return a write as policies and webhooks see it; None if none can match.
 
         `kind` is the kind of the object in a subresource; `options` replace those of the query.
         """
@@ -247,13 +248,13 @@ class HandlerContext:
         return None if attributes.is_policy else attributes
 
     async def admit(self, call: Call, operation: str, obj: Resource | None, old: Resource | None, **other: Any) -> None:
-        """Let policies and webhooks admit or refuse a request without built-in admission; see `attributes_of`."""
+        """Have policies and webhooks admit a request without built-in admission; raise the error of a refusal."""
         attributes = self.attributes_of(call, operation, obj, old, **other)
         if attributes is not None:
             await self.extensions.admit(attributes)
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
-        """Return the input of built-in admission for a request, with lookups for the objects that `obj` refers to."""
+        """Return the input of built-in admission: user, operation, and lookups for a write of `obj`."""
         return admission.Request(
             options=self.options,
             lookups=await self.lookups.about(obj, call.namespace),
@@ -266,7 +267,7 @@ class HandlerContext:
 
 
 class KindCheck(Protocol):
-    """A check that refuses writes of objects of certain kinds (``access/``)."""
+    """A check in ``access/`` that raises Forbidden for some writes of the kinds that it names."""
 
     @property
     def kinds(self) -> tuple[type[Resource], ...]: ...
@@ -275,7 +276,7 @@ class KindCheck(Protocol):
 
 
 def guard_of(checks: Iterable[KindCheck], nodes: Guard) -> Guard:
-    """Combine the checks of single kinds with the guard that checks every write of a kubelet (`nodes`)."""
+    """Return one function that runs the checks for the written kind and, for kubelets, `nodes`."""
     by_kind = {kind: each.check for each in checks for kind in each.kinds}
 
     def guard(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:

@@ -23,13 +23,13 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class DecodedCache:
-    """Caches what was decoded from stored objects."""
+    """A cache of what was decoded from stored objects, by key and revision."""
 
     def __init__(self) -> None:
         self._entries: BoundedCache[tuple[Hashable, str], tuple[int, Any]] = BoundedCache(_MAX_ENTRIES)
 
     def get(self, kv: KeyValue, decode: Callable[[KeyValue], T], view: Hashable = None) -> T:
-        """Return `decode(kv)`, from the cache if possible; the key of the cache has `view`, or else `decode`, in it."""
+        """Return `decode(kv)`, cached by key, revision and function; give `view` if the function is not constant."""
         place = (decode if view is None else view, kv.key)
         entry = self._entries.get(place)
         if entry is None or entry[0] != kv.mod_revision:
@@ -39,7 +39,7 @@ class DecodedCache:
         return value
 
     def put(self, key: str, revision: int, decode: Callable[[KeyValue], T], value: T) -> None:
-        """Cache the decoded form of an object that this server has written itself."""
+        """Add a decoded object that this server has just written to the cache, so that it need not be decoded."""
         self._entries.put((decode, key), (revision, value))
 
 
@@ -58,7 +58,7 @@ _LABELS, _LABELLED = msgspec.json.Decoder(_Labels), msgspec.json.Decoder(_Labell
 
 
 def labels_of(kv: KeyValue) -> Mapping[str, str]:
-    """Decode the labels alone, which are stored before the managed fields."""
+    """Return the labels of a stored object, without decoding its other fields."""
     try:
         labels = _LABELS.decode(json_bytes.metadata_without_managed(kv.value)).labels
     except msgspec.MsgspecError:  # it has no managed fields, unless something in its spec has

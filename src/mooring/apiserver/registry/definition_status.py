@@ -27,7 +27,7 @@ from mooring.api.quoting import go_quote
 def status_of(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition], now: str
 ) -> CustomResourceDefinitionStatus:
-    """Return the status that a definition should have, given the other definitions of its group."""
+    """Return the status (accepted names, conditions) that a definition should have beside others of its group."""
     status = copy_of(definition.status)
     status.accepted_names, conflict = _accept_names(definition, others)
     if conflict is None:
@@ -45,7 +45,7 @@ def status_of(
 def definitions_losing_names(
     definition: CustomResourceDefinition, group: Iterable[CustomResourceDefinition]
 ) -> list[CustomResourceDefinition]:
-    """Return the definitions that must give up their names because an older one has accepted the same names.
+    """Return the definitions that must give up names which an older definition has accepted as well.
 
     Two servers may have accepted the same names concurrently; the older definition then keeps them.
     """
@@ -58,7 +58,7 @@ def definitions_losing_names(
 
 
 def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
-    """Return whether one of the taken names is in `resources` or `kinds`; without sets, as there may be thousands."""
+    """Return whether a definition's accepted names include one of some plural names or kinds."""
     return (
         taken.plural in resources
         or taken.kind in kinds
@@ -85,7 +85,7 @@ def _names(taken: CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
 def set_condition(
     status: CustomResourceDefinitionStatus, kind: str, value: str, *, why: tuple[str, str], now: str
 ) -> None:
-    """Set a condition, with its reason and message; its transition time changes with its value only."""
+    """Set a condition with reason and message; its transition time changes only if its value does."""
     found = next((each for each in status.conditions if each.type == kind), None)
     if found is None:
         found = CustomResourceDefinitionCondition(type=kind)
@@ -98,7 +98,7 @@ def set_condition(
 def _accept_names(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
-    """Return the requested names that no other definition has, and the reason and message of the last conflict."""
+    """Return a definition's names that no other has; for the last conflict, reason and message, else None."""
     taken = [_names(other.status.accepted_names) for other in others]
     resources = {name for names, _ in taken for name in names}
     kinds = {name for _, names in taken for name in names}
@@ -121,7 +121,7 @@ def _accept_names(
 
 
 def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str:
-    """Return a message saying which requested names other definitions have; empty if there is no conflict."""
+    """Return a message with the wanted names that other definitions have; empty without a conflict."""
     mine = {own} if isinstance(own, str) else set(own)
     asked = [wanted] if isinstance(wanted, str) else wanted
     texts = [f"{go_quote(name)} is already in use" for name in asked if name not in mine and name in used]
@@ -129,7 +129,7 @@ def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str
 
 
 def mark_for_deletion(definition: CustomResourceDefinition, now: str) -> None:
-    """Add the finalizer and the condition of a definition that is deleted once its objects are deleted."""
+    """Add the finalizer and the condition Terminating to a definition whose objects must be deleted first."""
     if CLEANUP_FINALIZER not in definition.metadata.finalizers:
         definition.metadata.finalizers = [*definition.metadata.finalizers, CLEANUP_FINALIZER]
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
@@ -137,13 +137,13 @@ def mark_for_deletion(definition: CustomResourceDefinition, now: str) -> None:
 
 
 def report_progress(definition: CustomResourceDefinition, now: str) -> None:
-    """Set the condition which reports that objects of the kind are being deleted."""
+    """Set the condition Terminating of a definition to say that its objects are being deleted."""
     message = "CustomResource deletion is in progress"
     set_condition(definition.status, TERMINATING, "True", why=("InstanceDeletionInProgress", message), now=now)
 
 
 def finish_deletion(definition: CustomResourceDefinition, now: str, *, established: bool) -> None:
-    """Set the condition that all objects are deleted, and remove the definition's finalizer."""
+    """Set the condition Terminating to say that all objects are deleted; remove the definition's finalizer."""
     why = ("InstanceDeletionCompleted", "removed all instances")
     if not established:
         why = ("NeverEstablished", "resource was never established")

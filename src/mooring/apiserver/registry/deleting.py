@@ -68,7 +68,7 @@ _PODS_STAY = (
 
 
 class Deletion(Write, eq=False):
-    """A write that deletes an object, or marks it for deletion."""
+    """A write that removes an object or, if it must wait for finalizers or a grace period, marks it terminating."""
 
     operation = DELETE
     deleting: "Deleting"
@@ -93,7 +93,7 @@ class Deletion(Write, eq=False):
         return await self.draft_of(kv, self.options)
 
     def _reuse_outcome(self, kv: KeyValue) -> Reused | None:
-        """Return what the deletion would store, if another row of the batch deleted an equal stored object."""
+        """Return what this deletion would store, if the batch deleted an equal object before; else None."""
         row = self.call.request.row
         if self.template is None or row is None:
             return None
@@ -103,7 +103,7 @@ class Deletion(Write, eq=False):
         return reused
 
     async def draft_of(self, kv: KeyValue, options: DeleteOptions) -> Draft:
-        """Return the writes that delete a stored object, as a draft; raise a `StatusError` if it is refused."""
+        """Return the store operations that delete an object, not yet committed; raise the error of a refusal."""
         context, deleting, call, stored = self.context, self.deleting, self.call, self.call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
@@ -135,7 +135,7 @@ class Deletion(Write, eq=False):
     def draft_deletion(
         self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""
     ) -> Draft:
-        """Return the draft that commits `write` (None: nothing to store) and responds with the object `last`."""
+        """Return a draft that commits `write` (None: nothing, as in a dry run) and responds with the deleted object."""
         value = write.value if isinstance(write, Put) else last or kv.value
         is_gone = is_gone or isinstance(write, Delete)
 
@@ -149,7 +149,7 @@ class Deletion(Write, eq=False):
 
 
 class LastUpdate(Write, eq=False):
-    """A batch write that updates an object and then deletes it, in one transaction unless a quota counts the object."""
+    """Two writes in one: updates an object and then deletes it, in one transaction unless a quota counts it."""
 
     update: Update
     deletion: Deletion
@@ -194,7 +194,7 @@ class LastUpdate(Write, eq=False):
         return Draft((*first.puts, *last.puts), respond, settle=last.settle, value=last.value)
 
     async def _one_by_one(self) -> Draft:
-        """Commit the update at once; return the draft of the deletion, which is committed next."""
+        """Commit the update, then return the draft that deletes the object, for the executor to commit."""
         done = await self.update.writing.writer.one(self.update)
         try:
             draft = await self.deletion.draft()
@@ -220,7 +220,7 @@ async def _follow(done: Response, last: Draft | errors.StatusError, revisions: S
 
 
 class Deleting:
-    """Handles `delete` and `deletecollection`."""
+    """Creates the writes for `delete` requests, and handles `deletecollection`."""
 
     def __init__(self, context: HandlerContext, writer: Writer, reading: Reading) -> None:
         self.context = context
@@ -228,14 +228,15 @@ class Deleting:
         self._reading = reading
 
     def delete(self, call: Call, template: Template | None = None) -> Deletion:
+        """Return the write that deletes the object a request names; it is executed by the caller."""
         return Deletion(self.context, call, self, partial(delete_options, call.request), template=template)
 
-    def delete_admitted(self, call: Call, options: DeleteOptions) -> Write:
-        """Delete an object whose deletion policies and webhooks have admitted."""
+    def admitted_deletion(self, call: Call, options: DeleteOptions) -> Write:
+        """Return the write for a deletion that policies and webhooks have admitted already (an eviction)."""
         return Deletion(self.context, call, self, lambda: options, is_admitted=True)
 
     async def respond(self, call: Call, options: DeleteOptions, written: Written, uid: str, *, gone: bool) -> Response:
-        """Return the response to a deletion."""
+        """Return the response to a deletion: the object if it remains (or its kind is shown), else a Status."""
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
             return responded(call, codec.encode(_success(call, uid)))
         if call.stored.needs_webhook:
@@ -245,6 +246,7 @@ class Deleting:
         return responded(call, body, 202 if accepted else 200)
 
     async def delete_collection(self, call: Call) -> Response:
+        """Delete all objects that a request's selectors match; respond with the list of them."""
         options = delete_options(call.request)
         selection = self.context.selections.of(call.request, call.kind, call.stored)
         view = view_for(self.context, call)
@@ -258,7 +260,7 @@ class Deleting:
     async def _delete_each(
         self, call: Call, found: Sequence[KeyValue], options: DeleteOptions, *, is_admitted: bool = False
     ) -> list[KeyValue]:
-        """Delete the objects of a collection; return those that still existed. Raise the first error."""
+        """Delete objects in groups; return those that still existed. Raise the first error except NotFound."""
         shown: list[KeyValue] = []
         for start in range(0, len(found), _AT_ONCE):
             await sleep(0)  # other requests go on, even if the store answers without waiting
@@ -273,7 +275,7 @@ class Deleting:
         return shown
 
     async def delete_all(self, kind: Kind) -> bool:
-        """Delete every object of a kind whose definition is terminating; return whether none is left."""
+        """Delete all objects of a terminating definition's kind; return whether none remains."""
         stored = self.context.stored_kind(kind)
         call = Call(Request(method="DELETE", path=""), kind, stored, "", "", "", Accepted())
         found = (await self.context.store.range(stored.prefix)).items
@@ -281,14 +283,14 @@ class Deleting:
         return not (await self.context.store.range(stored.prefix, limit=1)).items
 
     async def admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
-        """Let policies and webhooks admit or refuse a deletion."""
+        """Have policies and webhooks admit a deletion; raise the error of a refusal."""
         if self.context.extensions.is_idle:
             return
         tree = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         await self.context.admit(call, DELETE, None, obj, options=tree)
 
     def mark(self, obj: Resource, options: DeleteOptions) -> bool:
-        """Set the deletion timestamp; return whether the object remains for its grace period or finalizers."""
+        """Set an object's deletion timestamp and finalizers; return whether it must remain until these are done."""
         metadata = obj.metadata
         metadata.finalizers = _finalizers(obj, options)
         grace = _grace_seconds(obj, options)
@@ -314,7 +316,7 @@ def _call_of(call: Call, kv: KeyValue) -> Call:
 
 
 def check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> None:
-    """Raise Conflict if an object has another uid or resourceVersion than the deletion requires."""
+    """Raise Conflict if a deletion's preconditions name another uid or resourceVersion than the object has."""
     wanted = options.preconditions
     if wanted is None:
         return
@@ -328,7 +330,7 @@ def check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> No
 
 
 def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
-    """Return the grace period: for a pod on a node, from the client or its spec; 0 for other objects."""
+    """Return the grace period of a deletion: for a pod on a node, the client's or the pod's; else 0."""
     if not isinstance(obj, Pod):
         return 0
     seconds = options.grace_period_seconds
@@ -340,14 +342,14 @@ def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
 
 
 def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
-    """Return whether a pod is already terminating with no longer grace period, so that admission is not repeated."""
+    """Return whether a pod is terminating already and this deletion does not shorten that: no new admission."""
     if not isinstance(obj, Pod) or obj.metadata.deletion_timestamp is None:
         return False
     return _grace_seconds(obj, options) >= (obj.metadata.deletion_grace_period_seconds or 0)
 
 
 def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
-    """Return the finalizers that a deletion sets: the object's own, and that of the propagation policy alone."""
+    """Return the object's finalizers after a deletion request: its own, and that of the propagation policy."""
     wanted = _propagation_finalizer(obj, options)
     kept = [name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
     found = [*kept, wanted] if wanted else kept

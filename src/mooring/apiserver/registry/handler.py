@@ -35,7 +35,7 @@ _OPERATIONS = {"create": CREATE, "update": UPDATE, "patch": UPDATE, "delete": DE
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """The writes of one batch request that have the same method, collection, subresource and parameters."""
+    """Writes of one `POST /writes` that differ only in names and bodies, to be executed together."""
 
     requests: Sequence[Request]
     routes: Sequence[ResourceRoute] = ()
@@ -44,7 +44,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Resources:
-    """Handles requests for the objects of every stored kind, at every served version."""
+    """Handles the API requests for objects of every kind: finds the verb's handler and calls it."""
 
     def __init__(self, context: HandlerContext) -> None:
         self.context = context
@@ -74,13 +74,13 @@ class Resources:
         }
 
     def stop_serving(self, kinds: Iterable[Kind]) -> None:
-        """Stop serving a custom kind, and end its watches."""
+        """Stop serving the versions of a custom kind, and end the watches of its objects."""
         kinds = tuple(kinds)
         self.context.stop_serving(kinds)
         self._watching.end_of(kinds)
 
     async def delete_all(self, kind: Kind) -> bool:
-        """Delete every object of a custom kind; return whether none is left, because finalizers may keep some."""
+        """Delete all objects of a custom kind; return whether none remains (finalizers may keep some)."""
         return await self._deleting.delete_all(kind)
 
     @property
@@ -92,7 +92,7 @@ class Resources:
         self._watching.end_all()
 
     async def handle(self, request: Request, route: ResourceRoute) -> Response:
-        """Handle a request; raise a `StatusError` for the client if it fails."""
+        """Return the response to a request for objects; raise a `StatusError` for the client if it fails."""
         kind, verb = route.kind, route.verb(request)
         try:
             self._check_verb(route, verb)
@@ -115,7 +115,7 @@ class Resources:
             raise status_of(error) from None
 
     async def write(self, batch: Batch) -> Sequence[Outcome] | None:
-        """Execute writes with the same verb, collection and parameters; return None if they cannot be batched."""
+        """Execute a batch; return a response or error for each write. Return None if they must be sent alone."""
         first, kind = batch.routes[0], batch.routes[0].kind
         verb = first.verb(batch.requests[0])
         place = (first.subresource, verb)
@@ -152,7 +152,7 @@ class Resources:
         return self._writes.get((route.subresource, verb)) or self._writes["", verb]
 
     def _template(self, call: Call, verb: str) -> Template | None:
-        """Return the template that the writes of a batch share; None if they need separate admission."""
+        """Return the state by which a batch's writes reuse one admission; None if each needs its own."""
         shares = {"create": call.subresource == "", "update": call.subresource == "status"}
         if call.request.row is None or not shares.get(verb, True):
             return None
@@ -169,7 +169,7 @@ class Resources:
         ]
 
     def _check_verb(self, route: ResourceRoute, verb: str) -> None:
-        """Raise MethodNotAllowed for a verb that the resource does not support at this path."""
+        """Raise MethodNotAllowed if a resource, at this path, does not support a verb."""
         kind = route.kind
         subresource = kind.subresource(route.subresource) if route.subresource else None
         verbs = subresource.verbs if subresource else kind.verbs
@@ -188,7 +188,7 @@ class Resources:
 
 
 def _response_format(request: Request, kind: Kind) -> Accepted:
-    """Return the response format: as requested, but JSON if protobuf has no message for the kind."""
+    """Return the format the client requested; JSON instead of protobuf for a kind that has no message."""
     found = request.negotiate_format()
     if found.format == "protobuf" and not protobuf_output.supports(kind.type, found.shown_as):
         return request.negotiate_format(protobuf=False)

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class LoopbackClient:
-    """Reads and writes objects of the newest versions; writes raise the errors that a client would get."""
+    """Reads and writes this server's own objects through admission, as `system:apiserver`, in the newest versions."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -37,7 +37,7 @@ class LoopbackClient:
         await self._call("DELETE", obj)
 
     async def ensure(self, wanted: R, complete: Callable[[R, R], bool] | None = None) -> bool:
-        """Create an object, or update the existing one if `complete` has changed it; return False on a conflict."""
+        """Create an object, or update the stored one if `complete` changes it; return False on a write conflict."""
         meta = wanted.metadata
         current = await self.get(type(wanted), meta.name, meta.namespace)
         try:

@@ -40,7 +40,7 @@ _MAX_ENTRIES = 16_384
 
 
 class NodeLowering:
-    """Detects requests of nodes, and caches the values lowered for them."""
+    """Renders objects for kubelets with new operators lowered to ones they know, caching the results."""
 
     def __init__(self, store: Store, options: AdmissionOptions, decoded: DecodedCache) -> None:
         self._store = store
@@ -51,7 +51,7 @@ class NodeLowering:
         self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
 
     def of(self, request: Request, stored: Stored) -> "Renderer":
-        """Return the renderer of a kind's objects for the sender of a request: lowered if it is a node."""
+        """Return the renderer for a request: one that lowers objects if the user is a node, else `stored`."""
         if stored.hub.type not in {Pod, PersistentVolume}:
             return stored
         node = users.node_name(request.user)
@@ -59,7 +59,7 @@ class NodeLowering:
         return stored if node is None else NodeReader(self, stored, node, may_cache=request.method == "GET")
 
     def lower_all(self, stored: Stored, node: str, items: Iterable[KeyValue]) -> list[KeyValue]:
-        """Return objects lowered for a node; unaffected ones unchanged."""
+        """Return stored objects with new operators lowered for a node; others unchanged."""
         properties: NodeProperties | None = None
         keys: dict[NodeDependencies, Hashable] = {}
         result: list[KeyValue] = []
@@ -82,7 +82,7 @@ class NodeLowering:
         return result
 
     def lower(self, stored: Stored, node: str, value: bytes) -> bytes:
-        """Return the stored bytes of an object, lowered for a node."""
+        """Return an object's stored bytes with new operators lowered for a node."""
         if not json_bytes.has_new_operators(value):
             return value
         from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
@@ -104,7 +104,7 @@ class NodeLowering:
         return found
 
     def _properties_of(self, name: str) -> "NodeProperties":
-        """Return the current taints and labels of a node; none if it does not exist."""
+        """Return a node's current taints and labels, which lowering depends on; empty if it is missing."""
         from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
 
         kv = self._store.peek(f"{ROOT}nodes/{name}")
@@ -119,7 +119,7 @@ class NodeLowering:
 
 
 class NodeReader:
-    """Renders stored objects for one node, lowered to operators that its kubelet knows."""
+    """Renders stored objects for one node, with new operators lowered to those that its kubelet knows."""
 
     def __init__(self, lowering: NodeLowering, stored: Stored, node: str, *, may_cache: bool) -> None:
         self._lowering = lowering

@@ -19,7 +19,7 @@ _RETRY_SECONDS = 1.0
 
 
 class Objects:
-    """Reads objects of any stored kind."""
+    """Reads objects of any kind from the store, decoded into the type that the caller names."""
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._store = store
@@ -27,13 +27,13 @@ class Objects:
         self._known: dict[type[Resource], Stored] = {}
 
     async def get(self, object_type: type[R], name: str, namespace: str = "") -> R | None:
-        """Return an object by its name; None if it does not exist."""
+        """Return the object with a name, read from the store; None if it does not exist."""
         stored = self._stored_kind(object_type)
         kv = await self._store.get(stored.key(namespace, name))
         return stored.decode_as(object_type, kv) if kv else None
 
     async def list(self, object_type: type[R], namespace: str = "") -> list[R]:
-        """Return all objects of a kind, of one namespace or of all."""
+        """Return all objects of a kind from the store, in one namespace or, if it is empty, in all."""
         stored = self._stored_kind(object_type)
         page = await self._store.range(stored.prefix_of(namespace))
         return [stored.decode_as(object_type, kv) for kv in page.items]
@@ -46,7 +46,7 @@ class Objects:
 
 
 async def repeat_until_closed(follow: Callable[[], Awaitable[None]]) -> None:
-    """Call a function that lists and watches again after every compaction or failure, until the store is closed."""
+    """Call a function (list and watch) again after it fails, until the store is closed."""
     while True:
         try:
             await follow()
@@ -60,7 +60,7 @@ async def repeat_until_closed(follow: Callable[[], Awaitable[None]]) -> None:
 
 
 class Follower(Generic[R]):
-    """All objects of a kind, kept current by a watch. `changed` is called after every batch of changes."""
+    """A copy of all objects of a kind, kept current by a watch of the store; calls `changed` after each batch."""
 
     def __init__(
         self, store: Store, scheme: Scheme, kind: Kind, changed: Callable[[], None], namespace: str = ""
@@ -71,12 +71,12 @@ class Follower(Generic[R]):
         self._store = store
         self._stored_kind = Stored(scheme, kind)
         self._prefix = self._stored_kind.prefix_of(namespace)
-        self._handle_changes = changed
+        self._on_changes = changed
         self._revision = 0
         self._progress = asyncio.Event()
 
     async def run(self) -> None:
-        """List, then watch; list again after a compaction. Return when the store is closed."""
+        """List and watch the objects, again after every failure, until the store is closed."""
         await repeat_until_closed(self._follow)
 
     async def _follow(self) -> None:
@@ -97,12 +97,12 @@ class Follower(Generic[R]):
 
     def _advance(self, revision: int) -> None:
         self._revision = revision
-        self._handle_changes()
+        self._on_changes()
         self._progress.set()
         self._progress = asyncio.Event()
 
     async def catch_up(self) -> None:
-        """Wait until `objects` contains every object that is in the store now."""
+        """Wait until `objects` has every object that is in the store at the time of the call."""
         page = await self._store.range(self._prefix)
         present = {self._name(kv.key): str(kv.mod_revision) for kv in page.items}
         while self._revision < page.revision and present != {
@@ -118,19 +118,19 @@ class Follower(Generic[R]):
 
 
 class KindsFollower(ABC):
-    """A base class for parts of the server that follow the objects of several kinds."""
+    """A base class for parts of the server that keep copies of all objects of several kinds."""
 
     def __init__(self, store: Store, scheme: Scheme, kinds: Iterable[Kind]) -> None:
         self._followers: dict[str, Follower[Any]] = {
-            kind.kind: Follower(store, scheme, kind, self._handle_changes) for kind in kinds
+            kind.kind: Follower(store, scheme, kind, self._on_changes) for kind in kinds
         }
 
     @abstractmethod
-    def _handle_changes(self) -> None:
-        """Handle a batch of changes; subclasses override it."""
+    def _on_changes(self) -> None:
+        """Process changes of the followed objects; called after each batch, for subclasses to override."""
 
     def _objects(self, kind: str) -> Mapping[str, Any]:
-        """Return the followed objects of a kind by name; none if the kind is not followed."""
+        """Return the copies of a kind's objects by name; none if the kind is not followed."""
         return self._followers[kind].objects if kind in self._followers else {}
 
     async def run(self) -> None:
@@ -142,6 +142,6 @@ class KindsFollower(ABC):
             await each.synced.wait()
 
     async def catch_up(self) -> None:
-        """Wait until every object that is in the store now has been handled."""
+        """Wait until all objects that are in the store now were copied and processed."""
         for each in self._followers.values():
             await each.catch_up()

@@ -31,7 +31,7 @@ T = TypeVar("T", bound=TypeMeta)
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """The options of a create, update or patch."""
+    """The options in the query of a create, update or patch: dry run, field manager, field validation."""
 
     dry_run: bool = False
     manager: str = ""
@@ -41,7 +41,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:
-    """Parse the options in a query; raise Invalid."""
+    """Return the options in the query of a write; raise Invalid if a value is not allowed."""
     if not request.query and not is_apply:
         return _without_query(request.user_agent)
     wrong = _dry_run_errors(list(request.query.get("dryRun", ())))
@@ -63,7 +63,7 @@ def write_options(request: Request, options_kind: str, *, is_apply: bool = False
 
 
 def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
-    """Return the options in a query as policies and webhooks see them. Shared: do not modify."""
+    """Return a write's options as the JSON that policies and webhooks see; callers must not modify it."""
     if not request.query:
         return _options_without_query(options_kind)
     tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
@@ -86,14 +86,14 @@ def _without_query(user_agent: str) -> WriteOptions:
 
 
 def manager_of(user_agent: str) -> str:
-    """Return the program that a User-Agent names: `kubectl` for `kubectl/v1.32.4 (linux/amd64)`."""
+    """Return the default field manager, the program in the User-Agent: `kubectl` for `kubectl/v1.32.4 (…)`."""
     name = user_agent.partition("/")[0]
     printable = "".join(char for char in name if char.isprintable())
     return printable.encode()[:MAX_MANAGER].decode(errors="ignore") or "unknown"
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """Parse the options of a deletion, from the body or else the query; raise Invalid or BadRequest."""
+    """Return a deletion's options from its body, or its query; raise Invalid or BadRequest if one is wrong."""
     options = _delete_options_of_body(request) if request.body.strip() else _delete_options_of_query(request)
     if request.row is not None and request.row.uid:
         options.preconditions = Preconditions(uid=request.row.uid)
@@ -133,7 +133,7 @@ def _delete_options_of_query(request: Request) -> DeleteOptions:
 def read_body(
     request: Request, cls: type[T], kind: str, api_version: str, validation: FieldValidation
 ) -> codec.Decoded[T]:
-    """Decode the body as a type: JSON, YAML or protobuf by its Content-Type; raise BadRequest and the like."""
+    """Decode a request body (JSON, YAML, protobuf) into a type; raise BadRequest or UnsupportedMediaType."""
     media_type = request.content_type
     try:
         if media_type in _YAML_TYPES:
@@ -152,7 +152,7 @@ def read_body(
 
 
 def read_object(request: Request, kind: Kind, validation: FieldValidation) -> codec.Decoded[Resource]:
-    """Decode the object in the body, in the version of the path; raise BadRequest for another kind."""
+    """Decode the object in a request body; raise BadRequest if its kind or version differs from the path's."""
     decoded = read_body(request, kind.type, kind.kind, kind.api_version, validation)
     if request.row is not None:
         rows.insert_row(decoded.object, request.row)
@@ -161,7 +161,7 @@ def read_object(request: Request, kind: Kind, validation: FieldValidation) -> co
 
 
 def check_object(obj: Resource, kind: Kind) -> None:
-    """Normalise type and times of an object; raise BadRequest if they are wrong."""
+    """Set an object's type if missing, and normalise its times; raise BadRequest if they are wrong."""
     check_type(obj, kind)
     try:
         normalize_times(obj)
@@ -171,7 +171,7 @@ def check_object(obj: Resource, kind: Kind) -> None:
 
 
 def check_type(obj: TypeMeta, kind: Kind) -> None:
-    """Fill in missing apiVersion and kind; raise BadRequest if they differ from the path."""
+    """Set an object's apiVersion and kind if missing; raise BadRequest if they differ from the path's."""
     obj.kind = obj.kind or kind.kind
     obj.api_version = obj.api_version or kind.api_version
     if obj.api_version != kind.api_version:
@@ -189,7 +189,7 @@ def check_type(obj: TypeMeta, kind: Kind) -> None:
 
 
 def _wrong_body(request: Request, kind: str, api_version: str, error: DecodeError) -> errors.BadRequest:
-    """Return the error for a body that cannot be decoded; it names the kind stated in the body."""
+    """Return the BadRequest for a body that cannot be decoded, with the kind that the body states."""
     given = kind
     try:
         meta = _TYPE_META.decode(request.body)

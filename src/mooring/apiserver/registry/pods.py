@@ -37,7 +37,7 @@ _SUCCESS = Status(kind="Status", api_version="v1", status="Success", code=201)
 
 
 class Bind(Write, eq=False):
-    """A write that binds a pod to a node."""
+    """A write that sets the node of a pod, by a Binding."""
 
     operation = CREATE
     pods: "Pods"
@@ -67,7 +67,7 @@ class Bind(Write, eq=False):
 
 
 class Pods:
-    """Handles `pods/binding`, `bindings` and `pods/eviction`."""
+    """Handles the subresources `pods/binding` and `pods/eviction`, and `POST bindings`."""
 
     def __init__(self, context: HandlerContext, writer: Writer, deleting: Deleting) -> None:
         self._context = context
@@ -77,11 +77,11 @@ class Pods:
         self.stored = context.stored_kind(context.scheme.hub_of(Pod))
 
     def bind(self, call: Call, _: Template | None = None) -> Write:
-        """Return the write for `POST pods/web/binding`, or for `POST bindings`, whose body names the pod."""
+        """Return the write for a Binding to a pod, which the URL or, for `POST bindings`, the body names."""
         return Bind(self._context, call, self, write_options(call.request, "CreateOptions"))
 
     async def admit_binding(self, call: Call, options: WriteOptions) -> Binding:
-        """Return the Binding in the body after policies and webhooks have admitted it."""
+        """Return the Binding in a request after policies and webhooks; raise the error of a refusal."""
         binding = read_body(call.request, Binding, "Binding", "v1", options.validation).object
         check_type(binding, self.kind)
         if call.request.row is not None:
@@ -98,7 +98,7 @@ class Pods:
         return binding
 
     async def evict(self, call: Call) -> Response:
-        """Handle `POST pods/web/eviction`."""
+        """Delete a pod if its PodDisruptionBudget allows a disruption; raise TooManyRequests if not."""
         eviction = self._read_eviction(call)
         options = eviction.delete_options or DeleteOptions()
         dry_run = bool(options.dry_run) or write_options(call.request, "CreateOptions").dry_run
@@ -114,17 +114,17 @@ class Pods:
             await self._take_from_budget(call, pod, dry_run=dry_run)
         if not dry_run and pod.metadata.deletion_timestamp is None:
             await self._mark(call)
-        await self._writer.one(self._deleting.delete_admitted(call, options))
+        await self._writer.one(self._deleting.admitted_deletion(call, options))
         return respond(call, codec.encode(_SUCCESS), 201)
 
     def labels(self, binding: Binding) -> Mapping[str, str]:
-        """Return the node's topology labels that binding adds to the pod (`PodTopologyLabels`)."""
+        """Return the topology labels of a binding's node, which are added to the pod (`PodTopologyLabels`)."""
         if not self._context.options.pod_topology_labels:
             return {}
         return {**binding.metadata.labels, **self._context.lookups.topology_labels(binding.target.name)}
 
     async def _admit_eviction(self, call: Call, eviction: Eviction) -> None:
-        """Call policies and webhooks, which see the Eviction and not the deletion that follows."""
+        """Have policies and webhooks admit an Eviction; they do not see the deletion that follows."""
         kind = self._context.scheme.hub_of(Eviction)
         eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
         await self._context.admit(call, CREATE, eviction, None, kind=kind)
@@ -169,7 +169,7 @@ class Pods:
         return found[0] if found else None
 
     def _take_disruption(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
-        """Return the PodDisruptionBudget with one allowed disruption less; raise an error if none is left."""
+        """Return a budget with one allowed disruption fewer; raise TooManyRequests if it has none left."""
         status, name = budget.status, budget.metadata.name
         if status.observed_generation < budget.metadata.generation:
             raise _too_many_requests(f"The disruption budget {name} is still being processed by the server.", 10)
@@ -187,7 +187,7 @@ class Pods:
         return taken
 
     async def _mark(self, call: Call) -> None:
-        """Set the condition `DisruptionTarget` of the pod, which explains its deletion."""
+        """Set the condition `DisruptionTarget` of the pod to be evicted, which gives the reason."""
         for _ in range(_ATTEMPTS):
             kv = await self._context.find(call)
             pod = await self._pod(call, kv)
@@ -213,7 +213,7 @@ async def _respond(call: Call, _: Sequence[int]) -> Response:
 
 
 def _needs_no_budget(pod: Pod) -> bool:
-    """Return whether a pod has ended, has not started or is terminating, so that its eviction disrupts nothing."""
+    """Return whether evicting a pod disrupts nothing: it has ended, not started, or is terminating."""
     return has_ended(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 

@@ -31,7 +31,7 @@ _LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 
 
 class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv", "start": "start"}):
-    """The content of a continue token: the key to continue after, and the revision to read at (-1: the newest)."""
+    """A decoded continue token of a list: the last key returned, and the revision to read at (-1: the newest)."""
 
     revision: int
     start: str
@@ -47,7 +47,7 @@ class _Page(msgspec.Struct):
 
 
 class Reading:
-    """Handles `get` and `list`."""
+    """Handles `get` and `list` requests for objects of any kind."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
@@ -103,7 +103,7 @@ class Reading:
     async def scan(
         self, call: Call, selection: Selection, *, after_key: str = "", limit: int = 0, revision: int | None = None
     ) -> _Page:
-        """Return the first `limit` objects (0: all) after a key that the selectors match, as of a revision."""
+        """Return at most `limit` stored objects (0: all) that match the selectors, after a key, at one revision."""
         store, stored = self._context.store, call.stored
         namespace = call.namespace or (selection.one_namespace() or "" if stored.hub.namespaced else "")
         prefix = stored.prefix_of(namespace)
@@ -143,7 +143,7 @@ class Reading:
 
 
 def list_version(call: Call) -> ListVersion:
-    """Parse the version parameters of a list; raise Invalid or BadRequest."""
+    """Return the resourceVersion and its match rule for a list; raise Invalid or BadRequest if they are wrong."""
     request = call.request
     version, match = request.parameter("resourceVersion"), request.parameter("resourceVersionMatch")
     token = request.parameter("continue")
@@ -160,7 +160,7 @@ def list_version(call: Call) -> ListVersion:
 
 
 def parse_version(text: str) -> int:
-    """Parse a resource version from a query; raise BadRequest."""
+    """Return the number in a resourceVersion parameter; raise BadRequest if it is none."""
     try:
         return resource_version.parse(text)
     except ResourceVersionError as error:
@@ -168,7 +168,7 @@ def parse_version(text: str) -> int:
 
 
 def too_large_version(wanted: int, current: int) -> errors.Timeout:
-    """Return the error for a resource version that this server has not reached yet."""
+    """Return (not raise) the error for a resourceVersion newer than any on this server."""
     error = errors.timeout(f"Too large resource version: {wanted}, current: {current}", retry_after_seconds=1)
     if error.status.details is not None:
         error.status.details.causes = [

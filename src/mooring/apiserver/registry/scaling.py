@@ -31,7 +31,7 @@ class _Scalable(Protocol):
 
 
 class Scaling:
-    """Handles `get`, `update` and `patch` of the scale subresource."""
+    """Handles `get`, `update` and `patch` of the subresource `scale`, which has one form for all kinds."""
 
     def __init__(self, context: HandlerContext, writing: Writing) -> None:
         self._context = context
@@ -73,7 +73,7 @@ class Scaling:
         return await self._change(call, options, _scaled_by(patch_scale, _paths(call.kind)))
 
     def _apply_scale(self, call: Call, options: WriteOptions) -> Change:
-        """Turn an applied Scale into an apply configuration of the object that has only its replicas."""
+        """Return a function that applies a Scale's replicas to the scaled object (server-side apply)."""
         scale = self._writing.read_config(call, self._kind)
         replicas = {name: count for name, count in scale.get("spec", {}).items() if name == "replicas"}
         _check_replicas(call.name, replicas.get("replicas", 0))
@@ -124,7 +124,7 @@ class Scaling:
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:
-    """Return the Scale of an object; `paths` are the JSONPaths in a custom kind's definition."""
+    """Return an object's desired and actual replicas as a Scale; `paths` locate them in a custom object."""
     metadata = ObjectMeta(
         name=obj.metadata.name,
         namespace=obj.metadata.namespace,
@@ -172,7 +172,7 @@ def _selector(obj: Resource) -> str:
 
 
 def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Change:
-    """Turn a change of the Scale into a change of the object."""
+    """Return a function that changes an object's replicas as `change` changes its Scale."""
 
     def scaled(old: Resource) -> Resource:
         scale: Scale = change(scale_of(old, paths))

@@ -37,7 +37,7 @@ _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion
 
 
 class _Field(msgspec.Struct, frozen=True):
-    """A selectable field: its path in the stored object, its default, and the path of its replacement."""
+    """A field usable in field selectors: its path in the stored object, its default, and an alternative path."""
 
     path: str
     default: str = ""
@@ -83,7 +83,7 @@ FIELDS: Mapping[tuple[str, str], Mapping[str, _Field]] = {
 
 
 class _Selectable(NamedTuple):
-    """The labels and selectable fields of an object, against which selectors are matched."""
+    """The labels and fields of one object that selectors can refer to."""
 
     labels: Mapping[str, str]
     fields: Mapping[str, str]
@@ -93,7 +93,7 @@ _Read = Callable[[KeyValue], _Selectable]
 
 
 class _Hint(NamedTuple):
-    """Bytes that the JSON of every matching object contains; objects without them are not decoded."""
+    """Bytes that every matching object's JSON contains, by which others are skipped without decoding."""
 
     mark: bytes
     in_metadata: bool
@@ -104,7 +104,7 @@ class _Hint(NamedTuple):
 
 
 class Selection:
-    """The label and field selectors of one request."""
+    """The label and field selectors of a request, which `matches` evaluates on stored objects."""
 
     __slots__ = ("_hint", "_read", "fields", "is_everything", "labels", "needs_webhook")
 
@@ -134,21 +134,22 @@ class Selection:
         return self.labels.matches(found.labels) and self.fields.matches(found.fields)
 
     def one_name(self) -> str | None:
-        """Return the only name that can match, if the selectors require one."""
+        """Return the object name that the field selector requires; None if several can match."""
         return self.fields.requires_exactly("metadata.name")
 
     def one_namespace(self) -> str | None:
+        """Return the namespace that the field selector requires; None if several can match."""
         return self.fields.requires_exactly("metadata.namespace")
 
 
 class Selections:
-    """Creates the selections for one store, and caches the labels and fields of its objects."""
+    """Parses requests' selectors into `Selection` objects, which share a cache of decoded labels and fields."""
 
     def __init__(self) -> None:
         self._readers: BoundedCache[tuple[Kind, Stored | None, bool], _Read] = BoundedCache(_MAX_READERS)
 
     def of(self, request: Request, kind: Kind, stored: Stored, name: str = "") -> Selection:
-        """Return the selection of a request, restricted to an object if it names one; raise BadRequest."""
+        """Return a request's selectors; with `name`, only that object matches. Raise BadRequest if malformed."""
         labels, fields = _selectors_of(request, kind)
         if name:
             fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
@@ -162,7 +163,7 @@ class Selections:
 
 
 def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _Hint | None:
-    """Return the bytes of the first label or field that must have a certain value."""
+    """Return bytes that matching objects contain, from a label or field with a required value; else None."""
     for requirement in labels.requirements:
         value = labels.requires_exactly(requirement.key)
         if value is not None:
@@ -203,7 +204,7 @@ def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> _Rea
 
 @cache
 def _reader(kind: Kind) -> _Read:
-    """Return the function that decodes the labels and selectable fields of a kind."""
+    """Return a function that decodes the labels and selectable fields of a built-in kind's stored object."""
     fields = {
         "metadata.name": _Field("metadata.name"),
         "metadata.namespace": _Field("metadata.namespace"),
@@ -227,7 +228,7 @@ def _custom_fields(kind: Kind) -> dict[str, str]:
 
 
 def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
-    """Return the function that decodes a custom kind's labels and selectable fields, after conversion."""
+    """Return a function that decodes the labels and selectable fields of a custom object, converted if needed."""
     fields = {"metadata.name": ".metadata.name", "metadata.namespace": ".metadata.namespace", **_custom_fields(kind)}
 
     def read(kv: KeyValue) -> _Selectable:
@@ -268,7 +269,7 @@ def _text(value: Any, default: str) -> str:
 
 
 def _partial_type(paths: list[str]) -> type[msgspec.Struct]:
-    """Return a struct type that decodes only the fields on the given paths."""
+    """Return a struct type with only the fields on some paths, so that decoding skips all others."""
     children: dict[str, list[str]] = {}
     for path in paths:
         head, _, rest = path.partition(".")

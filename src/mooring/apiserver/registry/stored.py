@@ -24,7 +24,7 @@ _MAX_CONVERTED = 4096
 
 
 def check_elements(value: bytes, kind: Kind) -> None:
-    """Raise RequestEntityTooLarge for an object with more than twice the JSON elements that one request may have."""
+    """Raise RequestEntityTooLarge if an object has more than twice the JSON elements a request may have."""
     objects, values = codec.max_elements(kind.type)
     if len(value) <= 2 * objects:
         return  # an element takes at least a byte
@@ -39,7 +39,7 @@ def check_elements(value: bytes, kind: Kind) -> None:
 
 
 class Stored:
-    """Encodes, decodes and renders the stored objects of one kind, in every version."""
+    """Converts the objects of a kind between their stored JSON, typed objects, and the JSON of every API version."""
 
     needs_webhook = False
     """Whether a webhook converts objects between versions, so that `prepare` must be awaited first."""
@@ -56,31 +56,31 @@ class Stored:
         self._converted: BoundedCache[tuple[bytes, Kind], bytes] = BoundedCache(_MAX_CONVERTED)
 
     def key(self, namespace: str, name: str) -> str:
-        """Return the key of an object, as `/registry/pods/default/web`; raise BadRequest for a name with a NUL."""
+        """Return an object's key in the store, `/registry/pods/default/web`; raise BadRequest for a name with NUL."""
         if "\0" in name or "\0" in namespace:
             raise errors.bad_request("a name must not contain the character NUL")
         return f"{self.prefix}{namespace}/{name}" if self.hub.namespaced else self.prefix + name
 
     def prefix_of(self, namespace: str) -> str:
-        """Return the prefix of the keys of a namespace, or of all namespaces if it is empty."""
+        """Return the common prefix of the keys in a namespace; for an empty one, of the keys in all."""
         return f"{self.prefix}{namespace}/" if namespace and self.hub.namespaced else self.prefix
 
     async def prepare(self, values: Iterable[bytes], kind: Kind) -> None:
-        """Convert stored objects ahead of a `decode` or `render`; only kinds with a conversion webhook need it."""
+        """Convert objects before `decode` or `render` are called; does nothing without a conversion webhook."""
 
     async def encode_with_webhook(self, obj: Resource) -> bytes:
-        """Encode an object whose conversion may need a call to a webhook."""
+        """Return an object's stored JSON, calling the conversion webhook if its kind has one."""
         return self.encode(obj)
 
     def encode(self, obj: Resource) -> bytes:
-        """Return the stored form of an object of the newest version."""
+        """Return the stored JSON of an object of the newest version."""
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
         value = codec.encode(self._scheme.convert(obj, self.storage))
         obj.metadata.resource_version = version
         return value
 
     def decode(self, value: bytes, revision: int) -> Resource:
-        """Decode a stored object into the newest version; the caller owns the result and may change it."""
+        """Return a stored object decoded into the newest version; the result is the caller's to modify."""
         source = self._source(value)
         obj = codec.decode_own(value, source.type)
         if isinstance(obj, Dynamic) and (source is self.hub and revision <= self.current_after):
@@ -90,27 +90,27 @@ class Stored:
         return obj
 
     def decode_as(self, object_type: type[R], kv: KeyValue) -> R:
-        """Decode a stored object of this kind, whose type is given."""
+        """Return `decode(kv)` for callers that know the kind's type."""
         obj = self.decode(kv.value, kv.mod_revision)
         assert isinstance(obj, object_type), "keys of other kinds have another prefix"  # noqa: S101 - says what is known
         return obj
 
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
-        """Return the JSON of a stored object in a version; without resourceVersion for revision 0 (dry run)."""
+        """Return a stored object's JSON in an API version, with its revision as resourceVersion (0: none, dry run)."""
         head, value, begin = self._in_version(value, revision, kind)
         return json_bytes.with_revision(head, revision, value[begin:]) if revision else head + value[begin:]
 
     def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
-        """Return the JSON of an object in a list: without its kind, except for custom kinds."""
+        """Return a stored object's JSON as an item of a list: without kind and apiVersion if it is built in."""
         head, value, begin = self._in_version(value, revision, kind)
         return json_bytes.with_revision(head if kind.custom else json_bytes.ITEM_HEAD, revision, value[begin:])
 
     def plain_head(self, kind: Kind) -> bytes | None:
-        """Return the JSON head of objects whose stored bytes a version shows unchanged; None if there are none."""
+        """Return the JSON head of stored objects that a version can send as stored; None if it must convert."""
         return self._heads[self.storage] if self.storage.has_shape_of(kind) and not kind.custom else None
 
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> json_bytes.Pieces:
-        """Yield the JSON of the objects of a list with commas between them, in pieces."""
+        """Yield the JSON of a list's objects in pieces, with commas between the objects."""
         head = self.plain_head(kind)
         length = len(head or b"")
         comma = b""
@@ -124,21 +124,21 @@ class Stored:
             comma = b","
 
     def _in_version(self, value: bytes, revision: int, kind: Kind) -> tuple[bytes, bytes, int]:
-        """Return the head of a version, a value valid in that version, and the offset of the value's metadata."""
+        """Return the JSON head for a version, the stored object converted to it, and where its metadata begins."""
         source = self._source(value)
         if not source.has_shape_of(kind) or (revision <= self.current_after and revision):
             value, source = self._convert(value, kind), kind
         return self._heads[kind], value, len(self._heads[source])
 
     def _source(self, value: bytes) -> Kind:
-        """Return the version in which a stored object is encoded: nearly always the current storage version."""
+        """Return the version in which an object was stored, usually the current storage version."""
         for kind, head in self._heads.items():
             if value.startswith(head):
                 return kind
         raise errors.internal_error(f"a stored object of kind {self.hub.kind} is in no version that this server knows")
 
     def _convert(self, value: bytes, kind: Kind) -> bytes:
-        """Return a stored value converted to another version."""
+        """Return a stored object's JSON converted to another version."""
         found = self._converted.get((value, kind))
         if found is None:
             obj = codec.decode_own(value, self._source(value).type)

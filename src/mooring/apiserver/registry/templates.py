@@ -28,7 +28,7 @@ _MAX_MISSES = 32
 
 
 class Reused(msgspec.Struct, frozen=True):
-    """The stored form of a write of a batch that reused another's admission, and the uid of its object."""
+    """The stored form of a write of a batch that reused an earlier one's admission, and the uid of its object."""
 
     value: bytes
     is_gone: bool
@@ -36,7 +36,7 @@ class Reused(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """An admitted change without the values that differ between the writes of the batch."""
+    """The admitted result of one write of a batch, without the values that differ between the batch's objects."""
 
     before: Resource | LeanPod
     read: PodSpecExcerpt | None
@@ -46,7 +46,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Template:
-    """The admitted changes of one batch template, which later writes of the batch reuse."""
+    """The admission results of a batch's first writes, reused for later ones with the same template (JSON)."""
 
     def __init__(self, *, keeps_spec: bool) -> None:
         self._keeps_spec = keeps_spec
@@ -61,9 +61,9 @@ class Template:
         self._misses = 0
 
     def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> Reused | None:
-        """Return what a write would store, if another write of the batch changed an equal object; None otherwise.
+        """Return what a write would store, if an earlier write of the batch changed an equal object; else None.
 
-        `given` are the values of the row if the update writes them.
+        `given` are the object's own values (row) if the update writes them.
         """
         if not self._kept or (given is not None and not rows.is_valid_row(given)):
             return None
@@ -80,7 +80,7 @@ class Template:
         return None
 
     def keep(self, stored: Stored, kv: KeyValue, value: bytes, given: Row | None, *, is_gone: bool) -> None:
-        """Cache the outcome of a write that was admitted in full, for later writes of the batch."""
+        """Cache the result of a write that passed full admission, for reuse by later writes of the batch."""
         if not self._is_usable or len(self._kept) >= _MAX_KEPT:
             return
         before, after = self._decode_object(stored, kv.value), self._decode_object(stored, value)
@@ -106,7 +106,7 @@ def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
 
 
 def _fill_row(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
-    """Return the stored form of an admitted change with the values of a batch row filled in."""
+    """Return an earlier write's stored result with the values that are this object's own (row)."""
     after = kept.after
     rows.insert_row(after, row)
     if isinstance(after, LeanPod) and isinstance(old, LeanPod):
@@ -119,7 +119,7 @@ def _fill_row(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) ->
 
 
 def _merge_rows(own: Row, given: Row | None) -> Row:
-    """Return the values of a row after a write: those of the client, or else those before the write."""
+    """Return an object's own values (row) after a write: those the client sent, else the stored ones."""
     if given is None:
         return own
     return replace(
@@ -133,7 +133,7 @@ def _merge_rows(own: Row, given: Row | None) -> Row:
 
 
 def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
-    """Return which of a batch row's values an update leaves unchanged; changed ones get another field manager."""
+    """Return which values of a batch's row an update leaves; equal ones mean that equal fields change managers."""
     if given is None:
         return ()
     return (

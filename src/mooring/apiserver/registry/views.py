@@ -39,7 +39,7 @@ _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
 
 
 class View(ABC):
-    """Renders the objects of a kind for clients, in one form (whole, metadata, table) and version."""
+    """Renders a kind's stored objects for a response: in one API version, and as whole objects, metadata or table."""
 
     def __init__(self, stored: Renderer, kind: Kind, frame: Frame = json_bytes.watch_event) -> None:
         self.stored = stored
@@ -53,19 +53,19 @@ class View(ABC):
 
     @abstractmethod
     def object(self, value: bytes, revision: int) -> bytes:
-        """Return the response body for one object."""
+        """Return the body of a response with one object, as JSON."""
 
     @abstractmethod
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
-        """Yield the response body for a list of objects, in pieces."""
+        """Yield the body of a response with a list of objects, as JSON in pieces."""
 
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
         return b"".join(self.pieces(items, metadata))
 
     async def protobuf_list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        """Return a list of objects in protobuf."""
+        """Return the body of a response with a list of objects, as protobuf."""
         made = (partial(self.object, kv.value, kv.mod_revision) for kv in items)
-        return await protobuf_output.list_document(*self.list_names, metadata, made)
+        return await protobuf_output.encode_list(*self.list_names, metadata, made)
 
     @property
     def list_names(self) -> tuple[str, str]:
@@ -73,24 +73,24 @@ class View(ABC):
         return self.kind.list_kind, self.kind.api_version
 
     def render_event(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - only tables differ
-        """Return the rendered object of a watch event; `first` marks the first event of a watch."""
+        """Return a watch event's object as JSON; `first` is True for the first event of a watch."""
         return self.object(value, revision)
 
     def render_deleted(self, value: bytes, revision: int) -> bytes:
-        """Return the rendered object of a DELETED event."""
+        """Return the object of a DELETED watch event as JSON."""
         return self.object(value, revision)
 
     def filter_events(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events of a batch that a watcher needs; all, except for caches."""
+        """Return those of a batch of watch events to send: all, unless the client is a cache."""
         return events
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
-        """Return an object without content, for bookmarks."""
+        """Return an object that has only the given metadata, for the bookmarks of a watch."""
         return codec.encode({"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata})
 
 
 class WholeView(View):
-    """Renders whole objects, lowered if a node reads them."""
+    """Renders whole objects as JSON; for kubelets, with new operators lowered to those they know."""
 
     def object(self, value: bytes, revision: int) -> bytes:
         return self.stored.render(value, revision, self.kind)
@@ -100,7 +100,7 @@ class WholeView(View):
 
 
 class CacheView(WholeView):
-    """Renders objects for the cache of Mooring's own client, without fields it drops (``api/for_caches.py``)."""
+    """Renders objects for the caches of Mooring's client, without the fields these drop (``api/for_caches.py``)."""
 
     def object(self, value: bytes, revision: int) -> bytes:
         return json_bytes.without_managed_fields(super().object(value, revision))[0]
@@ -109,7 +109,7 @@ class CacheView(WholeView):
         return json_bytes.identity(super().object(value, revision))
 
     def filter_events(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Leave out events of objects that a later event of the same batch deletes."""
+        """Return watch events without those of objects that a later event of the batch deletes."""
         gone = {event.key: event.revision for event in events if event.current is None}
         if not gone:
             return events
@@ -121,7 +121,7 @@ class CacheView(WholeView):
 
 
 class MetadataView(View):
-    """Renders only the metadata, as PartialObjectMetadata."""
+    """Renders the metadata of objects alone, as PartialObjectMetadata."""
 
     def object(self, value: bytes, revision: int) -> bytes:
         rendered = self.stored.render_item(value, revision, self.kind)
@@ -140,7 +140,7 @@ class MetadataView(View):
 
 
 class TableView(View):
-    """Renders objects as rows of a Table."""
+    """Renders objects as rows of a Table, which kubectl prints."""
 
     def __init__(
         self, stored: Renderer, kind: Kind, frame: Frame, *, tables: Tables, include: str, clock: Clock
@@ -166,7 +166,7 @@ class TableView(View):
         return self._document(json_bytes.with_commas(rows), metadata, has_columns=True)
 
     def render_event(self, value: bytes, revision: int, *, first: bool) -> bytes:
-        """Return a Table with one row; only the first event of a watch has the columns."""
+        """Return a watch event's object as a Table with one row, with columns only in the first event."""
         version = ListMeta(resource_version=str(revision) if revision else "")
         row = self._row(value, revision, Ages(self._clock.now()))
         return b"".join(self._document(iter([row]), version, has_columns=first))
@@ -180,7 +180,7 @@ class TableView(View):
         return json_bytes.table(_TABLE_HEAD, codec.encode(metadata), columns, rows)
 
     def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
-        """Yield rows with commas; objects stored with the same head, which are most, are not rendered first."""
+        """Yield Table rows with commas, with metadata taken from the stored bytes where that is possible."""
         cached, kind, make_row = self._table.cached, self._table.kind, self._table.make_row
         begin, comma = len(head), b""
         for kv in items:
@@ -209,9 +209,9 @@ class TableView(View):
 
 
 def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> View:
-    """Return the view that a client requested; raise NotAcceptable for an unknown one."""
+    """Return the renderer for the form that the Accept header names; raise NotAcceptable for an unknown form."""
     stored, accepted = context.renderer_for(call), call.accepted
-    frame = protobuf_output.watch_frame if accepted.format == "protobuf" else json_bytes.watch_event
+    frame = protobuf_output.encode_watch_event if accepted.format == "protobuf" else json_bytes.watch_event
     match accepted.shown_as:
         case "":
             is_for_cache = is_watch and accepted.format == "json" and call.request.flag(for_caches.PARAMETER)
@@ -229,13 +229,13 @@ def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> 
 
 
 def respond(call: Call, body: bytes, status: int = 200) -> Response:
-    """Return the response with a JSON body, converted to the requested format."""
+    """Return a response with a JSON body, converted to the format that the client requested."""
     body, content_type = format_json(body, call.accepted, call.request)
     return Response(status, body, content_type, warnings=call.warnings)
 
 
 def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
-    """Return a short document as one body, a long one as parts between which the event loop runs other tasks."""
+    """Return a short document as bytes; a long one as an iterator that lets other tasks run between its parts."""
     parts = _join_pieces(pieces)
     first, second = next(parts), next(parts, None)
     return first if second is None else _send_in_turns(chain((first, second), parts))

@@ -41,7 +41,7 @@ FrameKey = tuple[int, str, str, type[View], Kind, Frame]
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """The requested start of a watch: with all objects (`initial`), or after a revision."""
+    """The parameters of a watch: all objects first (`initial`) or changes after a revision; bookmarks; duration."""
 
     initial: bool
     after: int
@@ -51,7 +51,7 @@ class _Start(msgspec.Struct, frozen=True):
 
 
 class Watching:
-    """Handles `watch`, and caches the frames that watchers share."""
+    """Handles `watch` requests, and caches encoded events, which watchers of equal form share."""
 
     def __init__(self, context: HandlerContext) -> None:
         self.context = context
@@ -66,13 +66,13 @@ class Watching:
         return len(self._open)
 
     def end_all(self) -> None:
-        """End every open watch cleanly, and watches opened later, because the server is about to stop."""
+        """End all watches regularly, and new ones at once, because the server stops."""
         self._ending = True
         for watcher in list(self._open):
             watcher.close()
 
     def end_of(self, kinds: Iterable[Kind]) -> None:
-        """End the watches of kinds that are no longer served, or whose definition changed."""
+        """End the watches of some kinds, which are served no longer or have a new definition."""
         if self._open:
             gone = set(kinds)
             for watcher in [watcher for watcher, kind in self._open.items() if kind in gone]:
@@ -101,7 +101,7 @@ class Watching:
         watcher.close()
 
     def schedule(self, watch: "Watch") -> None:
-        """Send the events of a watch in the next turn of the event loop, together with those of other watches."""
+        """Have a watch send its pending events in the event loop's next iteration, together with others."""
         if not self._pending:
             asyncio.get_running_loop().call_soon(self._send_pending)
         self._pending.append(watch)
@@ -114,14 +114,14 @@ class Watching:
             watch.push()
 
     def lines(self, view: View, prefix: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
-        """Return a batch of events as lines; cached for other watchers of the same collection."""
+        """Return a batch of events encoded as lines, cached for the next watcher of the same keys and form."""
         key = (events[0].revision, events[-1].revision, len(events), prefix, type(view), view.kind, view.frame)
         if self._last[0] != key:
             self._last = (key, make(view.filter_events(events)))
         return self._last[1]
 
     def frame(self, view: View, kind: str, kv: KeyValue, revision: int, *, first: bool) -> bytes:
-        """Return an event as a line; the object is `kv` with the revision of the event."""
+        """Return one event encoded as a line, from the cache if possible; `revision` is its resourceVersion."""
         if not view.is_shared:
             return view.frame(kind, view.render_event(kv.value, revision, first=first))
         key = (revision, kv.key, kind, type(view), view.kind, view.frame)
@@ -134,7 +134,7 @@ class Watching:
 
 
 class Watch(Pushed):
-    """One watch of one client."""
+    """One open watch: reads events from the store and writes those that match to its client."""
 
     __slots__ = (
         "_after",
@@ -237,7 +237,7 @@ class Watch(Pushed):
         self._watching.schedule(self)
 
     def push(self) -> None:
-        """Send the events since the last call; do nothing while the client has not read the earlier ones."""
+        """Write pending events to the connection, unless the client has not yet read earlier ones."""
         sink, watcher = self._sink, self._watcher
         if sink is None or watcher is None or not sink.is_ready:
             return
@@ -289,14 +289,14 @@ class Watch(Pushed):
     # -- events
 
     def _final_events(self, watcher: Watcher) -> bytes:
-        """Return the remaining events when a watch times out, and a bookmark."""
+        """Return the events that are pending when a watch's time is up, and a bookmark, as lines."""
         if not self._start.bookmarks:
             return b""
         batch = watcher.take(_MAX_EVENTS)
         return (self._lines(batch.events) if batch.events else b"") + self._bookmark(batch.revision, {})
 
     def _final_error(self, error: Exception) -> bytes:
-        """Return the last line of a failed watch; raise errors that are not meant for clients."""
+        """Return the ERROR event for a failed watch as a line; re-raise errors that clients must not see."""
         match error:
             case Compacted():
                 gone = errors.expired(f"too old resource version: {error.requested} ({error.floor})")
@@ -310,14 +310,14 @@ class Watch(Pushed):
         raise error
 
     def _selected_key(self) -> str:
-        """Return the key to watch if only one object can match, else the prefix of all keys."""
+        """Return the key to watch if the selectors allow one object; else the prefix of the kind's keys."""
         name, stored, namespace = self._selection.one_name(), self._call.stored, self._call.namespace
         if name and (namespace or not stored.hub.namespaced):
             return stored.key(namespace, name)
         return stored.prefix_of(namespace)
 
     async def _initial(self, items: list[KeyValue]) -> AsyncIterator[bytes]:
-        """Yield ADDED events for existing objects, in chunks that keep the event loop free."""
+        """Yield ADDED events of existing objects as lines, with pauses for other tasks."""
         for begin in range(0, len(items), _INITIAL_CHUNK):
             chunk = items[begin : begin + _INITIAL_CHUNK]
             matching = [kv for kv in chunk if self._selection.matches(kv)]
@@ -331,7 +331,7 @@ class Watch(Pushed):
         return self._view.frame("ADDED", self._view.render_event(kv.value, kv.mod_revision, first=first))
 
     def _events(self, batch: Batch, now: float) -> bytes:
-        """Return the lines of a batch of events; a bookmark if nothing was sent for a while."""
+        """Return a batch of events as lines; if none was sent for a while, a bookmark."""
         chunk = self._lines(batch.events) if batch.events else b""
         if not chunk and self._start.bookmarks and now - self._last_sent >= _BOOKMARK_SECONDS:
             chunk = self._bookmark(batch.revision, {})
@@ -373,7 +373,7 @@ class Watch(Pushed):
 
 
 def _start(call: Call, current: int) -> _Start:
-    """Parse the parameters of a watch; raise Invalid or BadRequest."""
+    """Return the start, bookmarks and duration that a watch requests; raise Invalid or BadRequest if they are wrong."""
     request = call.request
     version = request.parameter("resourceVersion")
     initial_events = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
@@ -390,7 +390,7 @@ def _start(call: Call, current: int) -> _Start:
 
 
 def _seconds(call: Call) -> float:
-    """Return the duration of a watch: as requested, or random, so that clients reconnect at different times."""
+    """Return a watch's duration in seconds: as requested, else random, so that clients do not reconnect together."""
     text = call.request.parameter("timeoutSeconds")
     if text:
         try:

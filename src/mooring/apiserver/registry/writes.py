@@ -30,7 +30,7 @@ _ATTEMPTS = 10
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """The responses to an update and to the deletion that followed it."""
+    """The responses to an update and a deletion that a batch requested as one write."""
 
     first: Response
     last: Response | Exception
@@ -42,7 +42,7 @@ Result: TypeAlias = list[int] | Exception | None
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A stored value and its revision (0 if nothing was stored: dry run)."""
+    """The result of a committed write: the stored JSON and its revision (0 for a dry run)."""
 
     value: bytes
     revision: int
@@ -52,7 +52,7 @@ class Written(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> bytes:
-        """The name, uid and resourceVersion of a new object, for clients that omit the body."""
+        """The name, uid and resourceVersion of a new object, sent to clients that omit the rest."""
         meta = self.metadata
         if meta is None:
             return b""
@@ -64,7 +64,7 @@ Settle = Callable[[bool], Awaitable[None]]
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """An admitted change with the store operations (`puts`) to commit; without any, nothing has to be stored."""
+    """A write that is admitted but not committed: its store operations, its response, and the change of quota usage."""
 
     puts: Sequence[Put | Delete]
     respond: Callable[[Sequence[int]], Awaitable[Response | Followed]]
@@ -78,7 +78,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Write(msgspec.Struct, eq=False):
-    """A write of one object: it drafts the change, and handles conflicts when the draft is committed."""
+    """A request's write of one object: `draft` prepares the store operations, which the executor commits."""
 
     operation: ClassVar[str]
     """The operation that policies and webhooks match."""
@@ -89,23 +89,23 @@ class Write(msgspec.Struct, eq=False):
 
     @property
     def is_extended(self) -> bool:
-        """Return whether policies or webhooks may match; such writes of a batch are drafted concurrently."""
+        """Return whether policies or webhooks may match; if so, a batch's writes are prepared concurrently."""
         return self.context.may_extend(self.call, self.operation)
 
     async def draft(self) -> Draft:
-        """Read, change and admit the object without storing it; return the draft to commit. Raise a `StatusError`."""
+        """Read, change and admit the object; return the store operations, not yet committed. Raise a `StatusError`."""
         raise NotImplementedError
 
     async def retry(self) -> None:
-        """Prepare for another draft after a conflict, or raise the error for the client."""
+        """Prepare for `draft` to be called again after a write conflict, or raise the client's error."""
 
     def give_up(self) -> Exception:
-        """Return the error to report after too many conflicts."""
+        """Return (not raise) the error for the client after too many write conflicts."""
         return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
 
 
 def status_of(error: StoreError) -> StatusError:
-    """Return a failed commit's error: 504 if it may have happened, 413 if too large, 503 if refused now."""
+    """Return the client's error for a failed commit: 504 if it may have happened, 413 if too large, else 503."""
     if isinstance(error, TooLarge):
         return errors.request_entity_too_large(str(error))
     if isinstance(error, Unreachable):
@@ -117,20 +117,20 @@ _reads_stored = attrgetter("reads_stored")
 
 
 class Writer:
-    """Executes lists of writes."""
+    """Executes writes: has each prepared, commits them together, and repeats those with a write conflict."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
 
     async def one(self, write: Write) -> Response:
-        """Execute a single write; raise its error."""
+        """Execute one write and return its response; raise its error."""
         [outcome] = await self.execute([write])
         if isinstance(outcome, Exception):
             raise outcome
         return cast("Response", outcome)
 
     async def execute(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Execute writes; return a response or an error for each, in their order."""
+        """Execute writes together; return a response or an error for each, in their order."""
         outcomes: dict[int, Outcome] = {}
         open_: Sequence[int] = range(len(writes))
         reads_stored = any(map(_reads_stored, writes))
@@ -169,7 +169,7 @@ class Writer:
     async def _commit(
         self, writes: Sequence[Write], drafts: Sequence[tuple[int, Draft]], outcomes: dict[int, Outcome]
     ) -> list[int]:
-        """Commit drafts and create their responses; return the indexes of drafts with a conflict."""
+        """Commit prepared writes and set their outcomes; return the indexes of those with a write conflict."""
         conflicted: list[int] = []
         try:
             results = await self._store([draft for _, draft in drafts])
@@ -223,7 +223,7 @@ class Writer:
         return [outcome.revision] if isinstance(outcome, Event) else None
 
     async def respond(self, call: Call, written: Written) -> Response:
-        """Return the response to a create or an update: the stored object."""
+        """Return the response to a create or update: the stored object, or less if the client wants less."""
         if call.request.omit_body:
             return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
         if call.stored.needs_webhook:

@@ -63,7 +63,7 @@ Respond = Callable[[Written], Awaitable[Response]]
 
 
 class Projection(msgspec.Struct, frozen=True):
-    """Functions that show part of an object as a subresource of another kind, such as Scale, and write it back."""
+    """Two functions for a subresource of another kind, such as Scale: to read it from its object and write it back."""
 
     kind: Kind
     of: Callable[[Resource], Resource]
@@ -72,7 +72,7 @@ class Projection(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The change that the request body of an update or a patch describes."""
+    """The effect of an update or patch: a function that changes the object, and one that may create a missing one."""
 
     change: Change
     create: Callable[[], Resource] | None = None
@@ -80,7 +80,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Creation(Write, eq=False):
-    """A write that creates an object."""
+    """A write that creates an object, of any kind, if its key is free."""
 
     operation = CREATE
     reads_stored = False
@@ -97,7 +97,7 @@ class Creation(Write, eq=False):
     async def draft(self) -> Draft:
         if self.obj is None:
             self.obj = self._reuse_admitted() or await self._admit_object()
-        return await self.writing.draft_new(self.call, self.obj, self.options)
+        return await self.writing.draft_creation(self.call, self.obj, self.options)
 
     async def _admit_object(self) -> Resource:
         writing, call = self.writing, self.call
@@ -110,7 +110,7 @@ class Creation(Write, eq=False):
         return obj
 
     def _reuse_admitted(self) -> Resource | None:
-        """Return a copy of the batch template's first admitted object with this row's values."""
+        """Return a copy of the object first admitted for the batch, with this write's own values; else None."""
         template, row = self.template, self.call.request.row
         if template is None or template.admitted is None or row is None or not rows.is_valid_row(row):
             return None
@@ -134,7 +134,7 @@ class Creation(Write, eq=False):
 
 
 class Update(Write, eq=False):
-    """A write that changes an object, or creates it if the plan allows that."""
+    """A write that changes an existing object or, if its plan allows that, creates a missing one."""
 
     operation = UPDATE
     writing: "Writing"
@@ -152,7 +152,7 @@ class Update(Write, eq=False):
 
     @property
     def given(self) -> Row | None:
-        """The batch row's values if the update writes them; None if it leaves them unchanged."""
+        """The object's own values in a batch (row) if the update writes them; otherwise None."""
         return self.call.request.row if self.part == "status" and self.call.request.method == "PUT" else None
 
     async def draft(self) -> Draft:
@@ -171,7 +171,7 @@ class Update(Write, eq=False):
         return await Creation(context, call, self.writing, options, read, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> Reused | None:
-        """Return what the update would store, if another write of the batch changed an equal stored object."""
+        """Return what this update would store, if an earlier write of the batch changed an equal object; else None."""
         row = self.call.request.row
         if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:
             return None
@@ -234,7 +234,7 @@ class Update(Write, eq=False):
         settle: Settle | None = None,
         ttl: float | None = None,
     ) -> Draft:
-        """Return the draft that replaces a stored value or, if `is_gone`, deletes it."""
+        """Return a draft (not yet committed) that replaces the stored value or, with `is_gone`, deletes it."""
         if is_gone:
             puts: tuple[Put | Delete, ...] = (Delete(kv.key, expect=kv.mod_revision),)
         elif value == kv.value or self.options.dry_run:
@@ -252,7 +252,7 @@ class Update(Write, eq=False):
 
 
 class Writing:
-    """Handles `create`, `update` and `patch`."""
+    """Creates the writes for `create`, `update` and `patch` requests of any kind."""
 
     def __init__(self, context: HandlerContext, writer: Writer) -> None:
         self.context = context
@@ -304,7 +304,7 @@ class Writing:
     async def admit_new(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Resource:
-        """Default, admit and name a new object; return what will be stored."""
+        """Set defaults of a new object and run all of admission on it; return it as it will be stored."""
         context = self.context
         request = await context.admission_request(call, obj)
         request.warnings = call.warnings
@@ -320,8 +320,11 @@ class Writing:
         await run(begin, is_long=is_long)
         return await self._admit(call, request, obj, None, "", is_long=is_long)
 
-    async def draft_new(self, call: Call, obj: Resource, options: WriteOptions) -> Draft:
-        """Return the draft that stores an admitted object where nothing is stored."""
+    async def draft_creation(self, call: Call, obj: Resource, options: WriteOptions) -> Draft:
+        """Return a draft (not yet committed) that creates an admitted object if its key is free.
+
+        A Service gets its addresses here. In a dry run, raise AlreadyExists if the key is not free.
+        """
         context, stored, meta = self.context, call.stored, obj.metadata
         settle = await self.reserve(obj, None, options) if isinstance(obj, Service) else None
         key = stored.key(meta.namespace, meta.name)
@@ -344,7 +347,7 @@ class Writing:
         return Draft((put,), respond, context.accounting.change(stored.hub, obj, None, ""), settle, value)
 
     async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
-        """Allocate a Service's missing addresses; return the function that keeps or releases them afterwards."""
+        """Allocate addresses that a Service lacks; return a function that the commit's result must be passed to."""
         if self.context.allocation is None:
             return None
         before = old if isinstance(old, Service) else None
@@ -360,7 +363,7 @@ class Writing:
         *,
         is_long: bool = False,
     ) -> Resource:
-        """Admit a change, with policies and webhooks; return what will be stored."""
+        """Run all of admission on a changed object; return it as it will be stored."""
         request = await self.context.admission_request(call, None if part == "status" else new)
         request.warnings = call.warnings
         await run(partial(begin_update, new, old, request, part), is_long=is_long)
@@ -377,7 +380,7 @@ class Writing:
         view: Projection | None = None,
         is_long: bool,
     ) -> Resource:
-        """Call policies and webhooks, and finish built-in admission; return what will be stored."""
+        """Run policies, webhooks and the rest of built-in admission; return the object as it will be stored."""
         context, operation = self.context, CREATE if old is None else UPDATE
         if view is None:
             attributes = context.attributes_of(call, operation, new, old)
@@ -401,18 +404,18 @@ class Writing:
         return new
 
     def record_managers(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
-        """Record in `metadata.managedFields` which manager changed which fields."""
+        """Update `metadata.managedFields` of `new` for the fields that a request changed."""
         self._managers.update(call.kind, old, new, self._manager(call, options))
 
     def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
-        """Decode the configuration in the body of an apply; raise BadRequest."""
+        """Return the configuration in an apply's body; raise BadRequest if it is malformed."""
         return self._managers.read_config(call.request.body, kind, call.namespace, call.name, validation)
 
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
         return Applier(self._managers, call.kind, config, self._manager(call, options), force=options.force)
 
     def _read_patch(self, call: Call, options: WriteOptions) -> Plan:
-        """Return the change that a patch describes; raise BadRequest for a malformed patch."""
+        """Return the change that a patch of any format makes; raise BadRequest if it is malformed."""
         scheme, patcher = self.context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
         def apply_patch(old: Resource) -> Resource:
@@ -438,7 +441,7 @@ class Writing:
         return Plan(apply_patch)
 
     def read(self, call: Call, options: WriteOptions) -> Resource:
-        """Return the object in the request body, with the values of its batch row filled in, in the newest version."""
+        """Return the object in the body (with the batch's own values filled in), in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
         if decoded.warnings:
             call.warn(*decoded.warnings)
@@ -450,19 +453,19 @@ class Writing:
 
 
 def takes_long(call: Call, more: int = 0) -> bool:
-    """Return whether to decode and validate an object in a thread; `more` is the size of the stored object."""
+    """Return whether an object is large enough to be decoded in a thread; `more` is the stored object's size."""
     return len(call.request.body) + more > _LARGE
 
 
 async def encode_object(call: Call, obj: Resource, more: int = 0) -> bytes:
-    """Return the stored form of an admitted object."""
+    """Return an admitted object as JSON to store."""
     if call.stored.needs_webhook:
         return await call.stored.encode_with_webhook(obj)
     return await run(partial(call.stored.encode, obj), is_long=takes_long(call, more))
 
 
 async def run(work: Callable[[], T], *, is_long: bool) -> T:
-    """Run work, on a large object in a thread, one at a time, so that the event loop serves other requests."""
+    """Call a function: directly or, with `is_long`, in the one worker thread, so that other requests go on."""
     if not is_long:
         return work()
     context = copy_context()  # of the budget of a validation
@@ -470,14 +473,14 @@ async def run(work: Callable[[], T], *, is_long: bool) -> T:
 
 
 def _undecodable(why: str) -> errors.StatusError:
-    """Return the error for a patch after which the object cannot be decoded."""
+    """Return the error for a patch whose result is not an object of the kind."""
     if why.startswith("strict decoding error: "):
         return errors.bad_request(f"error decoding patch: {why}")
     return errors.invalid("", "", [field_errors.invalid(Path("patch"), field_errors.OMIT_VALUE, why)])
 
 
 def check_new(obj: Resource, options: WriteOptions) -> None:
-    """Raise BadRequest for a new object with a resourceVersion other than 0, except in a dry run."""
+    """Raise BadRequest if an object to create has a resourceVersion; not in a dry run."""
     version = obj.metadata.resource_version
     if version.isdecimal() and int(version[:20]) and not options.dry_run:
         raise errors.version_on_create()
@@ -492,7 +495,7 @@ def _check_name(call: Call, obj: Resource) -> None:
 
 
 def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
-    """Raise Conflict if a change has another resourceVersion or uid than the stored object."""
+    """Raise Conflict if an update names another resourceVersion or uid than the stored object has."""
     given, stored = new.metadata, old.metadata
     if given.resource_version == "0":
         given.resource_version = ""  # the same as none
@@ -504,7 +507,7 @@ def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
 
 
 def is_deletable(obj: Resource) -> bool:
-    """Return whether a terminating object has no finalizer and no grace period left."""
+    """Return whether an object is terminating, without finalizers and with a grace period of 0, so that it can go."""
     metadata = obj.metadata
     if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:
         return False
@@ -512,11 +515,11 @@ def is_deletable(obj: Resource) -> bool:
 
 
 def ttl_of(obj: Resource) -> float | None:
-    """Return the seconds until an object expires; None for never."""
+    """Return the seconds after which the store deletes a new object, which only Events have; None for never."""
     return EVENT_SECONDS if isinstance(obj, CoreEvent) else None
 
 
 async def release(context: HandlerContext, deleted: Resource, is_written: bool) -> None:
-    """Release the addresses and ports of a deleted Service, once its deletion is stored."""
+    """Release the addresses and ports of a Service after its deletion was stored (`is_written`)."""
     if is_written and context.allocation is not None and isinstance(deleted, Service):
         await context.allocation.release(deleted)

@@ -83,7 +83,7 @@ _BYTES_OF_A_BYTE = 16
 
 @dataclass(slots=True, kw_only=True)
 class Application:
-    """Authenticates, limits, authorizes and handles every request of the server."""
+    """Serves every request: authenticates, limits, authorizes, and calls the handler of its path."""
 
     scheme: Scheme
     versions: VersionOptions
@@ -112,7 +112,7 @@ class Application:
         self.paths = {**self.paths, WRITES: WriteBatches(self.respond_to_batch).handle}
 
     async def serve(self, call: HttpCall) -> Response:
-        """Return the response to a request from the network, and count it. Never raise."""
+        """Return the response to a request from the network, and count and log it. Errors become responses."""
         request = Request(method=call.method, path=call.path, headers=call.headers)
         exchange = self._exchange(request, call.client.address)
         try:
@@ -134,7 +134,7 @@ class Application:
         return response
 
     def _reserve_memory(self, exchange: Exchange, response: Response) -> Response:
-        """Reserve memory for a large response until it is sent; raise an error if its user has too much unsent."""
+        """Return a large response as a stream that holds memory of its user's share; raise an error over it."""
         body, request = response.body, exchange.request
         if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
             return response
@@ -150,7 +150,7 @@ class Application:
         return response
 
     async def respond(self, request: Request) -> Response:
-        """Respond to an in-process client, whose `user` is trusted. Never raise."""
+        """Return the response to a request of this process, whose `user` is trusted. Errors become responses."""
         exchange = self._exchange(request)
         exchange.user = request.user
         try:
@@ -161,7 +161,7 @@ class Application:
         return response
 
     async def respond_in_batch(self, request: Request) -> Response:
-        """Respond to a write of a batch as if it had been sent alone, in the slot of the batch. Never raise."""
+        """Return the response to one write of a batch as if it were sent alone. Errors become responses."""
         exchange = self._exchange(request)
         exchange.user = request.user
         try:
@@ -175,9 +175,10 @@ class Application:
         return response
 
     async def respond_to_batch(self, batch: Batch) -> list[Response]:
-        """Respond to writes that differ only in names, bodies and rows. Never raise.
+        """Execute writes that differ only in names and bodies; return the response to each.
 
-        If a deletion follows each update, return the response to the last of the two that was executed.
+        Errors become responses. If a deletion follows each update, return the response to the last of the two that was
+        executed.
         """
         exchange, routes = self._exchange_of(batch.requests)
         ending = self._exchange_of(batch.deletions) if batch.deletions else None
@@ -202,7 +203,7 @@ class Application:
         return answers
 
     def _respond_one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
-        """Authorize and execute each write of a batch by itself."""
+        """Yield, for each write of a batch, an awaitable that authorizes and executes it alone."""
         if batch.deletions:
             return map(self._respond_in_turn, batch.requests, batch.deletions)
         return map(self.respond_in_batch, batch.requests)
@@ -212,7 +213,7 @@ class Application:
         return await self.respond_in_batch(deletion) if answer.status < 300 else answer
 
     def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
-        """Return one exchange for several requests, and the routes of those whose paths have one."""
+        """Return one exchange that stands for several requests, and the routes of those that have one."""
         exchange = self._exchange(requests[0])
         exchange.user = requests[0].user
         routes = [route for request in requests if (route := resolve(self.scheme, request.path)) is not None]
@@ -221,7 +222,7 @@ class Application:
         return exchange, routes
 
     async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
-        """Return whether the user may write all objects of a resource; count each for the rate limit."""
+        """Return whether the user may write every object of the resource; if so, count each write for the rate."""
         request, route = exchange.request, exchange.route
         if route is None or route.streams or route.path or route.watch:
             return False
@@ -243,7 +244,7 @@ class Application:
         requests: Sequence[Request],
         routes: Sequence[ResourceRoute],
     ) -> list[Response]:
-        """Return the responses to the writes of a batch, errors included; count and log each."""
+        """Return a response for each outcome of a batch, errors included; count and log each."""
         exchange.route = routes[0] if routes else exchange.route
         if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
             each = zip_longest(outcomes, requests, routes)
@@ -257,7 +258,7 @@ class Application:
     def _finish_response(
         self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
     ) -> Response:
-        """Count and log one response of a batch, with a request id of its own."""
+        """Return one write's response or error with its own request id; count and log it."""
         request.request_id = new_uid()
         each = replace(exchange, request=request, route=route or exchange.route)
         response = self._error_response(each, outcome) if isinstance(outcome, Exception) else outcome
@@ -270,7 +271,7 @@ class Application:
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     async def _respond(self, exchange: Exchange, call: HttpCall | None) -> Response:
-        """Respond to an authenticated request. It takes a slot only once the whole body of its call has arrived."""
+        """Receive the request's body, then take a slot and respond; raise if a limit is exceeded."""
         request = exchange.request
         await self._admit(exchange)
         if call and call.has_arrived and call.unread_bytes:
@@ -301,7 +302,7 @@ class Application:
             return response
 
     async def _admit(self, exchange: Exchange) -> None:
-        """Find the route and authorize the request; raise an error above the rate limit or without permission."""
+        """Find a request's route; raise an error if its rate is too high or the user may not do it."""
         request = exchange.request
         self.skew.check_user_agent(request.user_agent)
         self.limiter.check_rate(request.user)
@@ -318,7 +319,7 @@ class Application:
         exchange.allowed_by = require(self.authorizer, request.user, attributes).reason or "RBAC"
 
     async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
-        """Respond to a request that a kubelet answers; it holds a slot for streams as long as it lasts."""
+        """Respond to a request that a kubelet serves (logs, exec), which holds a stream slot until it ends."""
         request = exchange.request
         with self.limiter.take_stream_slot(request.user) as held:
             try:
@@ -335,7 +336,7 @@ class Application:
             return response
 
     async def _resolve_new_kind(self, path: str) -> ResourceRoute | None:
-        """Resolve the path of a kind whose definition another server may have just stored."""
+        """Return the route of a path after reading definitions that another server may just have stored."""
         if not path.startswith("/apis/") or path.count("/") <= 3:
             return None
         await self.definitions.catch_up()
@@ -365,7 +366,7 @@ class Application:
         return await self._non_resource_page(request)
 
     async def _catch_up(self, route: ResourceRoute) -> None:
-        """Wait until a written role, definition, policy or webhook configuration is in effect."""
+        """Wait until a just written role, definition, policy or webhook configuration is in effect here."""
         if route.group == _RBAC:
             await self.authorizer.catch_up()
         elif route.kind is self.definitions.kind:
@@ -377,7 +378,7 @@ class Application:
             await self.api_services.mark_unavailable()
 
     async def _non_resource_page(self, request: Request) -> Response:
-        """Respond to a non-resource path, such as `/healthz`."""
+        """Return the response to a path that names no resource, such as `/healthz`."""
         match request.path.rstrip("/"):
             case "/version":
                 return _json_response(request, self.versions.shown)
@@ -404,7 +405,7 @@ class Application:
         return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
 
     async def _receive_body(self, call: HttpCall, waiting: HeldSlots | None = None) -> bytes:
-        """Receive a body; raise TooManyRequests, RequestEntityTooLarge and Timeout."""
+        """Return a request's body. Raise TooManyRequests, RequestEntityTooLarge or, if it is late, Timeout."""
         limits = self.limiter.limits
         try:
             if waiting is None:
@@ -419,7 +420,7 @@ class Application:
     # -- the end
 
     def _error_response(self, exchange: Exchange, error: Exception) -> Response:
-        """Return the response for an error; log an unexpected exception, and do not describe it to the client."""
+        """Return the response for an error; an unexpected exception is logged, and not shown to the client."""
         request = exchange.request
         if isinstance(error, ClientGoneError):
             exchange.reason = "ClientGone"
@@ -443,7 +444,7 @@ class Application:
         return response
 
     def count(self, exchange: Exchange, response: Response) -> None:
-        """Count and log a response; that of a stream when it has ended."""
+        """Record a response in metrics and logs; if it is a stream, when it ends."""
         exchange.code = response.status
         body = response.body
         if isinstance(body, bytes):
@@ -465,7 +466,7 @@ class Application:
             self.audit.write(exchange)
 
     async def _hand_over(self, exchange: Exchange, take_over: TakeOver, connection: Connection) -> None:
-        """Pass an upgraded connection to the response's handler, and count its bytes."""
+        """Run the response's `take_over` on an upgraded connection, then record the bytes."""
         try:
             await take_over(connection)
         finally:
@@ -474,13 +475,13 @@ class Application:
 
 
 def _has_body(exchange: Exchange) -> bool:
-    """Return whether the body of a request is received before it is handled; not if it upgrades the connection."""
+    """Return whether a request's body must be received before it is handled: not for an upgrade."""
     request = exchange.request
     return request.method in _WITH_BODY and not (request.upgrade and exchange.is_stream)
 
 
 def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
-    """Encode an error: as protobuf for clients that prefer it, else as JSON."""
+    """Return an error's Status as protobuf if the client prefers that, else as JSON, and the media type."""
     body = codec.encode(status)
     try:
         if request.negotiate_format().format == "protobuf":

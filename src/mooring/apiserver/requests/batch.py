@@ -31,7 +31,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class WriteBatches:
-    """Handles batches of writes (`POST /writes`)."""
+    """Handles `POST /writes`, by which Mooring's own components send many writes in one request."""
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond
@@ -39,7 +39,7 @@ class WriteBatches:
         """Held for a turn of the event loop, so that one batch begins in each."""
 
     async def handle(self, request: Request) -> Response:
-        """Execute all writes of a batch; raise BadRequest for a malformed one."""
+        """Execute all writes in a body; respond with their outcomes. Raise BadRequest if the body is malformed."""
         if request.method != "POST":
             raise errors.method_not_allowed(request.method.lower(), PATH)
         if any(name.startswith("impersonate-") for name in request.headers):
@@ -59,7 +59,7 @@ class WriteBatches:
 
 
 def _decode_writes(body: bytes) -> list[Write]:
-    """Decode the writes of a batch; raise BadRequest and RequestEntityTooLarge."""
+    """Return the writes in a body; raise BadRequest if it is malformed, RequestEntityTooLarge if too large."""
     try:
         writes = _DECODER.decode(body).items
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -74,7 +74,7 @@ def _decode_writes(body: bytes) -> list[Write]:
 
 
 def _find_invalid_field(write: Write) -> str:
-    """Return the name of a batched write's invalid field, and why it is invalid; empty if none is."""
+    """Return the name of a write's first invalid field and why it is invalid; empty if all are valid."""
     if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
         return f": {write.method} {write.path[:200]} writes no object"
     if write.accept.partition(";")[0] != JSON or "," in write.accept:
@@ -97,9 +97,9 @@ def _find_invalid_field(write: Write) -> str:
 
 
 def _group_writes(request: Request, writes: Sequence[Write]) -> Iterator[tuple[list[tuple[int, int]], Batch]]:
-    """Yield the parts of a batch to execute together, with the index of each write in the response.
+    """Yield groups of writes to execute together, each with the indexes of its responses.
 
-    A part has the rows of one template, or writes that differ only in the object's name and the body.
+    A group has the rows of one template, or writes that differ only in the object's name and the body.
     """
     singles: dict[_PartKey, list[int]] = {}
     for index, write in enumerate(writes):
@@ -121,7 +121,7 @@ def _is_collection(path: str) -> bool:
 
 
 def _split_path(path: str) -> tuple[str, str]:
-    """Split a path into its collection and its subresource, without the name between them.
+    """Return the URL path of a write's collection, and its subresource (or an empty string).
 
     >>> _split_path("/api/v1/namespaces/default/pods/web/status"), _split_path("/api/v1/namespaces/default/pods")
     (('/api/v1/namespaces/default/pods', 'status'), ('/api/v1/namespaces/default/pods', ''))

@@ -28,7 +28,7 @@ _DANGLING = "Dangling"
 
 
 class FlowControl:
-    """Maintains the default FlowSchemas and priority levels of a cluster."""
+    """Maintains the default FlowSchemas and PriorityLevelConfigurations, which limit nothing here."""
 
     def __init__(self, store: Store, scheme: Scheme, calls: LoopbackClient, clock: Clock) -> None:
         self._calls = calls
@@ -39,7 +39,7 @@ class FlowControl:
         self._levels: Follower[PriorityLevelConfiguration] = Follower(store, scheme, level, self._changed.set)
 
     async def run(self) -> None:
-        """Create, restore and write statuses until the store is closed."""
+        """Create and restore the default objects and write their statuses, until the store is closed."""
         await asyncio.gather(self._schemas.run(), self._levels.run(), self._maintain())
 
     async def _maintain(self) -> None:
@@ -77,7 +77,7 @@ class FlowControl:
                     continue  # its new state is seen next
 
     def _condition(self, schema: FlowSchema) -> FlowSchemaCondition | None:
-        """Return whether a FlowSchema's priority level is missing; None if its condition says so already."""
+        """Return the condition `Dangling` that a FlowSchema should get; None if it has it already."""
         level = schema.spec.priority_level_configuration.name
         if level in self._levels.objects:
             status, reason, what = "False", "Found", "and it exists"
@@ -94,7 +94,7 @@ class FlowControl:
 
 
 def _restore(current: FlowSchema | PriorityLevelConfiguration, wanted: Any) -> bool:
-    """Restore the spec of an object whose annotation enables that; return whether it had changed."""
+    """Set an object's spec to the default if its annotation asks for that; return whether it differed."""
     if current.metadata.annotations.get(defaults.AUTO_UPDATE) != "true" or current.spec == wanted.spec:
         return False
     current.spec = wanted.spec

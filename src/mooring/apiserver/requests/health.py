@@ -26,12 +26,12 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 def ping() -> str | None:
-    """Succeed always; a response shows that the event loop runs."""
+    """Return None: the check succeeds whenever the server can respond."""
     return None
 
 
 async def check_store(store: Store) -> str | None:
-    """Return why the store does not respond in time; None if it does."""
+    """Return None if the store responds within the deadline, otherwise the reason as text."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await store.revision()
@@ -43,7 +43,7 @@ async def check_store(store: Store) -> str | None:
 
 
 class Health:
-    """The health checks of a server."""
+    """Serves the health checks `/healthz`, `/livez` and `/readyz` of a server, also one by one."""
 
     def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
         lives = {"ping": ping, **live}
@@ -51,7 +51,7 @@ class Health:
         self._checks: dict[str, dict[str, Check]] = {"healthz": readies, "livez": lives, "readyz": readies}
 
     async def handle(self, request: Request) -> Response | None:
-        """Respond to a health check; return None for other paths."""
+        """Return the response if the path is a health check; None for other paths."""
         parts = request.path.strip("/").split("/", 1)
         checks = self._checks.get(parts[0])
         if checks is None:

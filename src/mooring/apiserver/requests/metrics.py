@@ -45,7 +45,7 @@ _Labels = tuple[str, str, str, str, str, str, str]
 
 
 class _Series(NamedTuple):
-    """The metric series for requests with the same labels."""
+    """The metrics of all requests that have the same labels."""
 
     counted: tuple[str, ...]
     durations: list[float]
@@ -53,7 +53,7 @@ class _Series(NamedTuple):
     sizes: list[float]
 
     def observe(self, seconds: float, size: int, times: int) -> None:
-        """Add a request to the three histograms; the SLI buckets are the last ones of the durations."""
+        """Record the duration and response size of a request, or of several equal ones (`times`)."""
         bucket = bisect_left(_BUCKETS, seconds)
         self.durations[bucket] += times
         self.durations[-1] += seconds * times
@@ -64,7 +64,7 @@ class _Series(NamedTuple):
 
 
 class ServerMetrics:
-    """Counts requests, and shows statistics of the store."""
+    """The API server's metrics: its requests, certificates and streams, and figures of the store."""
 
     def __init__(self, registry: CollectorRegistry, store: Store) -> None:
         self._registry = registry
@@ -139,7 +139,7 @@ class ServerMetrics:
             self.long_running.labels(*_labels_of(exchange)).inc()
 
     def record_end(self, exchange: Exchange, times: int = 1) -> None:
-        """Count a finished request, or several with the same labels and sizes."""
+        """Count a finished request, or several with equal labels and sizes (`times`)."""
         where = _labels_of(exchange)
         if exchange.streaming:
             self.long_running.labels(*where).dec()
@@ -153,24 +153,24 @@ class ServerMetrics:
             series.observe(exchange.seconds, exchange.bytes_sent, times)
 
     def _series_of(self, where: "_Labels", dry_run: str, code: int) -> "_Series":
-        """Return the series for a set of labels; create it if it is missing."""
+        """Return the metrics for a combination of labels, created when it first occurs."""
         durations = self._durations.series((*where, dry_run))
         found = _Series((*where, dry_run, str(code)), durations, self._slis.series(where), self._sizes.series(where))
         self._series.put((where, dry_run, code), found)
         return found
 
     def record_certificate(self, seconds: float) -> None:
-        """Record the remaining lifetime of a client's certificate."""
+        """Record for how many seconds a client's certificate is still valid."""
         self._certificates.observe((), seconds)
 
     def record_stream(self, exchange: Exchange, received: int, sent: int) -> None:
-        """Count the bytes of an upgraded connection."""
+        """Count the bytes that an upgraded connection received and sent."""
         subresource = exchange.route.subresource if exchange.route else ""
         self.stream_bytes.labels(subresource, "received").inc(received)
         self.stream_bytes.labels(subresource, "sent").inc(sent)
 
     async def page(self) -> Response:
-        """Return the page that Prometheus scrapes."""
+        """Return the response to `/metrics`: all metrics in Prometheus' text format."""
         with suppress(StoreError):  # what was known last is shown while the store cannot be asked
             stats = await self._store.stats()
             for field, gauge in self._stored.items():
@@ -179,7 +179,7 @@ class ServerMetrics:
 
 
 def _labels_of(exchange: Exchange) -> _Labels:
-    """Return the labels for the resource and scope of a request. Unknown paths and methods do not become labels."""
+    """Return a request's metric labels; unknown paths and methods share one value, to bound their number."""
     route = exchange.route
     if route is None:
         method = exchange.request.method

@@ -25,7 +25,7 @@ _VERSIONS = 200
 
 
 class SkewReporter:
-    """Reports components whose version is incompatible with this server's."""
+    """Counts and logs components (clients) whose version does not work with this server's."""
 
     def __init__(self, expected: Mapping[str, VersionRange], counter: Counter) -> None:
         self._expected = expected
@@ -35,7 +35,7 @@ class SkewReporter:
         self._counted: set[tuple[str, MinorVersion]] = set()
 
     def check_user_agent(self, user_agent: str) -> None:
-        """Report the component in a User-Agent if its version is incompatible."""
+        """Count a request whose User-Agent names an incompatible version; log the first."""
         outside = self._agents.get(user_agent)
         if outside is None:
             outside = self._outside(user_agent) or False
@@ -44,14 +44,14 @@ class SkewReporter:
             self._report(*outside)
 
     def check_leases(self, leases: Mapping[str, Lease]) -> None:
-        """Report incompatible versions in the Leases that have changed since the last call."""
+        """Count incompatible versions in the annotations of Leases that have changed since the last call."""
         for name, lease in leases.items():
             if self._leases.get(name) != lease.metadata.resource_version:
                 self.check_lease(lease)
         self._leases = {name: lease.metadata.resource_version for name, lease in leases.items()}
 
     def check_lease(self, lease: Lease) -> None:
-        """Report the component that a Lease is named after if the version in its annotation is incompatible."""
+        """Count the component that holds a Lease if its version annotation is incompatible; log the first."""
         component = lease.metadata.name
         found = _VERSION.match(lease.metadata.annotations.get(VERSION_ANNOTATION, ""))
         expected = self._expected.get(component)
@@ -61,7 +61,7 @@ class SkewReporter:
                 self._report(component, version)
 
     def _outside(self, user_agent: str) -> tuple[str, MinorVersion] | None:
-        """Return component and version of a User-Agent whose version is not compatible."""
+        """Return component and version in a User-Agent if they are incompatible; None otherwise."""
         found = _AGENT.match(user_agent)
         expected = self._expected.get(found[1]) if found else None
         if not found or not expected:

@@ -37,7 +37,7 @@ class StatusPageHandler:
         self._started = now()
 
     async def status(self, request: Request) -> Response:
-        """Respond to `/statusz`."""
+        """Return the response to `/statusz`: the server's versions, start time and paths."""
         up = int((self._now() - self._started).total_seconds())
         started = self._started.astimezone(UTC)
         hours, minutes, seconds = up // 3600, up // 60 % 60, up % 60
@@ -60,7 +60,7 @@ class StatusPageHandler:
         return _page(request, "Statusz", ["", *lines], data)
 
     async def flags(self, request: Request) -> Response:
-        """Respond to `/flagz`."""
+        """Return the response to `/flagz`: the values of the server's flags."""
         flags = dict(sorted(self._flags.items()))
         return _page(request, "Flagz", [f"{name}={value}" for name, value in flags.items()], {"flags": flags})
 
@@ -90,7 +90,7 @@ def _structured_response(request: Request, media: str, version: str, kind: str, 
 
 
 def _refusal(request: Request) -> Response:
-    """Return the error in YAML for clients that accept it, else in JSON."""
+    """Return the response 406 to a format that is not served, in YAML if the client accepts that, else JSON."""
     try:
         wanted = request.negotiate_format(protobuf=False)
     except errors.NotAcceptable:

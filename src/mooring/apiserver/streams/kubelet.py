@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KubeletTarget(msgspec.Struct, frozen=True):
-    """The target of a request to a kubelet: a node, and usually a pod and a container on it."""
+    """The container, pod and node that a request to a kubelet is about."""
 
     node: Node
     pod: Pod
@@ -32,7 +32,7 @@ class KubeletTarget(msgspec.Struct, frozen=True):
 
 
 class ProxiedRequest(msgspec.Struct, frozen=True):
-    """A request to be proxied to a port of a pod or a node."""
+    """A client's request for forwarding to a port of a pod or node, with the path there."""
 
     request: Request
     path: str
@@ -46,14 +46,14 @@ class ProxiedRequest(msgspec.Struct, frozen=True):
 
 
 class Kubelet(Protocol):
-    """Answers requests to nodes. Methods raise a `StatusError` for the client if there is no response."""
+    """The interface of a kubelet, real or simulated. Methods raise a `StatusError` if there is no response."""
 
     async def log(self, target: KubeletTarget, options: LogOptions) -> Response:
-        """Return the log of a container; a followed log comes in pieces."""
+        """Return a response with the log of a container; with `follow`, in pieces as lines are written."""
         ...
 
     async def connect(self, target: KubeletTarget, subresource: str, request: Request) -> Response:
-        """Return the response to `exec`, `attach` or `portforward`, which takes the connection over."""
+        """Return the response to exec, attach or port-forward; it takes over the client's connection."""
         ...
 
     async def proxy_pod(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response: ...
@@ -62,7 +62,7 @@ class Kubelet(Protocol):
 
 
 class Kubelets:
-    """Finds the kubelet of a node. `identity` is the client certificate for real kubelets."""
+    """Returns the kubelet for a node, real or simulated. `identity` is the client certificate for real ones."""
 
     def __init__(
         self,

@@ -18,9 +18,9 @@ _TEXT = "base64.binary.k8s.io"
 
 
 def negotiate(request: Request) -> Callable[[Response], Response]:
-    """Return the function that streams a log's response over the client's WebSocket; raise BadRequest for none.
+    """Return a function that sends a log's response as WebSocket messages.
 
-    The protocol is checked before the log is read.
+    Raise BadRequest if the client offers no known protocol; this is checked before the log is read.
     """
     protocol, headers = handshake(request, ("binary.k8s.io", _TEXT, ""))
 

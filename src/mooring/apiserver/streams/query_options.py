@@ -17,7 +17,7 @@ _MOST_PORTS = 64
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested part of a log, and its format."""
+    """The part of a log that a request asks for (tail, since, limit), and whether with timestamps or followed."""
 
     follow: bool = False
     previous: bool = False
@@ -31,7 +31,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def log_options(request: Request, pod: str) -> LogOptions:
-    """Return the options of a log request; raise BadRequest or Invalid."""
+    """Return a log request's options. Raise BadRequest if one cannot be parsed, Invalid if its value is refused."""
     options = LogOptions(
         follow=request.flag("follow"),
         previous=request.flag("previous"),
@@ -79,7 +79,7 @@ def _whole(text: str) -> int:
 
 
 class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command and the streams that a request for exec or attach names."""
+    """The command of an exec or attach request, and which of stdin, stdout, stderr and a terminal it uses."""
 
     command: tuple[str, ...] = ()
     stdin: bool = False
@@ -89,7 +89,7 @@ class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def command_options(request: Request) -> CommandOptions:
-    """Return the options of exec or attach; raise BadRequest if they name no stream."""
+    """Return the options of an exec or attach request; raise BadRequest if it requests no stream."""
     options = CommandOptions(
         command=tuple(request.query.get("command", ())),
         stdin=request.flag("stdin"),
@@ -103,7 +103,7 @@ def command_options(request: Request) -> CommandOptions:
 
 
 def ports(request: Request) -> list[int]:
-    """Return the ports to forward that the query names; empty if the client names them in the stream."""
+    """Return the ports that a port-forward request names in its query; empty if it names them later, in the stream."""
     texts = [text for value in request.query.get("ports", ()) for text in value.split(",") if text]
     if len(texts) > _MOST_PORTS:
         raise errors.bad_request(f"at most {_MOST_PORTS} ports can be forwarded at once")
@@ -118,7 +118,7 @@ def ports(request: Request) -> list[int]:
 
 
 def container_of(request: Request, pod: Pod) -> str:
-    """Return the name of the requested container; raise BadRequest when it is ambiguous or unknown."""
+    """Return the requested container, or the pod's only one; raise BadRequest if it is unknown or ambiguous."""
     spec, name = pod.spec, request.parameter("container")
     names = [each.name for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
     if name:

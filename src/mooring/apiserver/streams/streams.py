@@ -27,7 +27,7 @@ _SERVICE = "kubernetes.io/service-name"
 
 
 class Streams:
-    """Handles requests for logs, exec, attach, port-forward and proxies."""
+    """Handles requests that kubelets serve: logs, exec, attach, port-forward, and proxies to pods and nodes."""
 
     def __init__(self, objects: Objects, authorizer: Authorizer, kubelets: Kubelets, *, needs_create: bool) -> None:
         self._objects = objects
@@ -36,7 +36,7 @@ class Streams:
         self._needs_create = needs_create
 
     async def handle(self, request: Request, route: ResourceRoute, client: str = "") -> Response:
-        """Return the response to a request of one of the forms above; raise a `StatusError`."""
+        """Return a kubelet's response to a request; raise a `StatusError` if pod, node or kubelet refuse it."""
         verb = route.verb(request)
         subresource = route.kind.subresource(route.subresource)
         if route.subresource == "proxy":  # the proxied server decides about methods
@@ -69,7 +69,7 @@ class Streams:
         return over_websocket(log) if over_websocket else log
 
     def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
-        """Require the verb `create` to run commands, also by WebSocket, where the request itself is a GET."""
+        """Raise Forbidden unless the user has the verb `create`, which exec and attach need even as a GET."""
         if verb == "create" or not self._needs_create:
             return
         attributes = Attributes("create", route.group, route.resource, route.subresource, route.namespace, route.name)
@@ -90,7 +90,7 @@ class Streams:
         return node
 
     async def _find_target(self, pod: Pod, container: str = "") -> KubeletTarget | None:
-        """Return the node, pod and container that a request names; None if the pod has no node."""
+        """Return the node of a pod, with pod and container; None if the pod is not bound to a node."""
         if not pod.spec.node_name:
             return None
         return KubeletTarget(await self._node(pod.spec.node_name), pod, container)
@@ -119,7 +119,7 @@ class Streams:
         return await self._kubelets.of(target.node).proxy_pod(target, proxied)
 
     async def _endpoint(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
-        """Return a random ready pod of a service, with the pod's port."""
+        """Return a random ready pod of a Service, and the number of the pod's port."""
         service = await self._objects.get(Service, name, namespace)
         if service is None:
             raise errors.not_found("services", name)
@@ -153,7 +153,7 @@ def _is_ready_pod(endpoint: Endpoint) -> bool:
 
 
 def _split_service_name(route: ResourceRoute) -> tuple[str, str, str]:
-    """Return scheme, name and port of `web`, `web:8080` or `https:web:8443`; empty strings for missing ones."""
+    """Return scheme, name and port of `web`, `web:8080` or `https:web:8443`; empty where absent."""
     parts = route.name.split(":")
     if len(parts) < 3:
         parts = ["", *parts, ""][:3]

@@ -25,9 +25,9 @@ _NORMAL_CLOSURE, _PROTOCOL_ERROR = 1000, 1002
 
 
 def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the first of `protocols` that the client offers, and the headers of the response; raise BadRequest.
+    """Return the WebSocket subprotocol to use, the first of `protocols` offered, and the response's headers.
 
-    An empty name stands for a client that offers no protocol.
+    Raise BadRequest if none is offered. An empty name in `protocols` stands for a client that offers none.
     """
     if request.upgrade != "websocket":
         raise errors.bad_request(f"WebSocket is spoken here, not {request.headers.get('upgrade', '')}")
@@ -50,7 +50,7 @@ def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str
 
 
 class Tunnel:
-    """A WebSocket whose messages form a byte stream, with the reads and writes of a `Connection`."""
+    """A WebSocket used as a byte stream: read and written like a `Connection`, ignoring message boundaries."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -58,7 +58,7 @@ class Tunnel:
         self._over = False
 
     async def read(self) -> bytes:
-        """Return received bytes, empty at the end; raise ConnectionLostError for a protocol error."""
+        """Wait for bytes and return them; empty at the end. Raise ConnectionLostError for a protocol error."""
         while not self._over:
             data = await self._connection.read()
             pieces = [piece for piece, _ in await self._take_pieces(data)] if data else []
@@ -85,7 +85,7 @@ class Tunnel:
         await self._connection.write(data)
 
     async def _take_pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """Return the pieces of messages in received bytes, each with whether it ends its message."""
+        """Return the message parts in received bytes, each with whether its message ends with it."""
         pieces: list[tuple[bytes, bool]] = []
         try:
             self._frames.receive_data(data)
@@ -109,7 +109,7 @@ class Tunnel:
 
 
 class Channels(Tunnel):
-    """A WebSocket with Kubernetes' channels: each message belongs to one."""
+    """A WebSocket with channels, as Kubernetes uses it: each message's first byte is its channel."""
 
     def __init__(self, connection: Connection, protocol: str = "") -> None:
         super().__init__(connection)
@@ -123,7 +123,7 @@ class Channels(Tunnel):
         """Do nothing: the channels of a WebSocket need not be opened."""
 
     async def receive(self) -> tuple[int, bytes] | None:
-        """Return the next data with its channel; None at the end. Raise ConnectionLostError."""
+        """Return the channel and data of the next message piece; None at the end. Raise ConnectionLostError."""
         while not self._arrived:
             if self._over:
                 return None
@@ -136,7 +136,7 @@ class Channels(Tunnel):
         return self._arrived.popleft()
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Send data on a channel; raise ConnectionLostError if the connection is closed."""
+        """Send data as a message on a channel; raise ConnectionLostError if the connection is closed."""
         if self._is_text:
             message: BytesMessage | TextMessage = TextMessage(data=f"{channel}{base64.b64encode(data).decode()}")
         else:

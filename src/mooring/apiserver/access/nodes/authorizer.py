@@ -34,7 +34,7 @@ _READ: Final = frozenset({"get", "list", "watch"})
 
 
 class NodeAuthorizer:
-    """Authorizes requests of nodes; passes other users, and actions it does not allow, to the next authorizer."""
+    """Authorizes requests of nodes; asks the next authorizer about other users and what it does not allow."""
 
     def __init__(self, store: Store, others: Authorizer) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class NodeAuthorizer:
         self._pods = NodePods(store)
 
     async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
-        """Load what `authorize` needs for this action."""
+        """Apply pending pod changes if the decision depends on a node's pods; prepare the next authorizer."""
         if (attributes.group, attributes.resource) in _BY_RELATION and users.node_name(user):
             await self._pods.catch_up()
         await self._others.prepare(user, attributes)
@@ -58,7 +58,7 @@ class NodeAuthorizer:
         return decision if decision.allowed or not why else Decision(False, why)
 
     def require_create(self, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
-        """Raise Forbidden unless the user may create an object: an update or apply of a missing object creates it."""
+        """Raise Forbidden unless a user may create an object, for updates and applies that create it."""
         attributes = Attributes("create", kind.group, kind.plural, "", namespace, name)
         decision = self.authorize(user, attributes)
         if not decision.allowed:
@@ -80,7 +80,7 @@ class NodeAuthorizer:
     # -- by relation to a pod on the node
 
     def _read_one(self, node: str, attributes: Attributes) -> str:
-        """Allow get, list and watch of a single secret or config map that a pod of the node refers to."""
+        """Allow get, list and watch of one secret or config map that the node's pods refer to; else return why not."""
         if attributes.verb not in _READ:
             return "can only read resources of this type"
         if attributes.subresource:
@@ -227,7 +227,7 @@ class NodeAuthorizer:
 
 
 def _own_name(node: str, attributes: Attributes, one: str, kind: str) -> str:
-    """Allow to create objects, and to read and write the one with the name of the node."""
+    """Allow to create, and to read and write the object with the node's name; return the reason for a refusal."""
     if attributes.verb not in _OWN_VERBS:
         return f"can only get, create, update, patch, or delete {one}"
     if attributes.verb != "create" and attributes.name != node:

@@ -26,7 +26,7 @@ _REMEMBERED = 10_000
 
 
 class NodePods:
-    """The pods of each node by key, with the objects they refer to."""
+    """An index of pods by node, and of the objects they refer to, kept current from the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,15 +40,15 @@ class NodePods:
         return self._node_of.get(f"{_PODS}{namespace}/{name}") == node
 
     def was_on(self, node: str, namespace: str, name: str) -> bool:
-        """Return whether a deleted pod was on a node and no pod of its name exists now."""
+        """Return whether the last pod of a name was on a node and is deleted."""
         return self._last_node_of.get(f"{_PODS}{namespace}/{name}") == node
 
     def has_reference(self, node: str, reference: Reference) -> bool:
-        """Return whether a pod on a node refers to an object."""
+        """Return whether any pod on a node refers to an object."""
         return any(reference in held for held in self._nodes.get(node, {}).values())
 
     async def catch_up(self) -> None:
-        """Apply all changes of pods since the last call."""
+        """Apply the pod changes since the last call; the first call reads all pods."""
         async with self._lock:
             await self._store.revision()  # where several servers share a store, others may have written
             if self._watcher:

@@ -13,7 +13,7 @@ _OF_CSI = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
 
 
 class Reference(NamedTuple):
-    """A reference from a pod or volume to an object, by resource, namespace and name."""
+    """A reference from a pod or PersistentVolume to another object: its resource, namespace and name."""
 
     resource: str
     namespace: str
@@ -21,7 +21,7 @@ class Reference(NamedTuple):
 
 
 def of_pod(pod: Tree) -> frozenset[Reference]:
-    """Return the references to all objects that a pod's node may read because of the pod."""
+    """Return references to the objects that a pod lets its node read; none for a mirror pod."""
     return frozenset() if MIRROR in pod["metadata"].get("annotations", {}) else named_by(pod)
 
 
@@ -30,8 +30,8 @@ def named_by(pod: Tree) -> frozenset[Reference]:
     return frozenset(Reference(resource, namespace, name) for resource, name in _find_references(pod) if name)
 
 
-def api_objects_of(pod: Tree) -> Iterator[str]:
-    """Yield the resources that a pod refers to, with kube-apiserver's names, because a mirror pod may refer to none.
+def resources_named_by(pod: Tree) -> Iterator[str]:
+    """Yield the resources (such as `secrets`) that a pod refers to; a mirror pod with any is refused.
 
     They include resources that a node may not read directly, such as claim templates and signers.
     """
@@ -64,7 +64,7 @@ _API_SOURCES = {
 
 
 def secrets_of_volume(volume: Tree) -> Iterator[Reference]:
-    """Return the secrets that a kubelet needs to mount a PersistentVolume for pods that use its claim."""
+    """Return references to the secrets with which a kubelet mounts a PersistentVolume."""
     spec = volume["spec"]
     namespace = spec.get("claimRef", {}).get("namespace", "")
     if "azureFile" in spec:

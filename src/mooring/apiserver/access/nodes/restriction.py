@@ -22,7 +22,7 @@ from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.quoting import go_quote
 from mooring.api.storage_v1 import CSINode
-from mooring.apiserver.access.nodes.references import MIRROR, api_objects_of
+from mooring.apiserver.access.nodes.references import MIRROR, resources_named_by
 from mooring.apiserver.messages import users
 from mooring.apiserver.registry.stored import ROOT
 from mooring.store.kv import Store
@@ -51,13 +51,13 @@ _KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 
 
 class NodeRestriction:
-    """Refuses writes that a node may not make."""
+    """Refuses writes by which a node would exceed its part: other nodes' objects, or fields it may not set."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raise Forbidden for a write that a node may not make. `new` is None for a deletion, `old` for a create."""
+        """Raise Forbidden if a node may not make a write; `new` is None for a deletion, `old` for a create."""
         if users.NODES not in user.groups:
             return
         node, obj = users.node_name(user), new or old
@@ -88,7 +88,7 @@ class NodeRestriction:
             _require_own_slice(node, obj, "delete" if new is None else "create")
 
     def _check_pod_certificate(self, node: str, wanted: PodCertificateRequest) -> None:
-        """Allow certificate requests only for pods of this node and with the pod's service account."""
+        """Raise Forbidden unless a certificate request is for a pod on this node and its account."""
         spec = wanted.spec
         if spec.node_name != node:
             _forbid(wanted, f'spec.nodeName is "{spec.node_name}", which is not the requesting node "{node}"')
@@ -106,7 +106,7 @@ class NodeRestriction:
             _forbid(wanted, f'pod "{spec.pod_name}" has no podCertificate volume for signer "{spec.signer_name}"')
 
     def _check_owner(self, node: str, pod: Pod) -> None:
-        """Require the uid of the current node in a mirror pod's owner reference."""
+        """Raise Forbidden unless a mirror pod's owner reference has the uid of the existing Node."""
         kv = self._store.peek(f"{ROOT}nodes/{node}")
         [owner] = pod.metadata.owner_references
         uid = codec.decode_own(kv.value, Node).metadata.uid if kv else ""
@@ -115,7 +115,7 @@ class NodeRestriction:
 
 
 def check_token(user: UserInfo, request: TokenRequest, account: str, pod: Pod | None, audiences: Set[str]) -> None:
-    """Raise Forbidden for a service account token that a node may not request."""
+    """Raise Forbidden if a node requests a token that none of its pods needs."""
     refusal = _token_refusal(user, request, pod, audiences)
     if refusal:
         raise errors.forbidden("serviceaccounts", account, refusal)
@@ -181,7 +181,7 @@ def _check_mirror_pod(node: str, pod: Pod) -> None:
         _forbid(pod, f'node "{node}" can only create pods with a controller owner reference set to itself')
     if owner.block_owner_deletion:
         _forbid(pod, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
-    for resource in api_objects_of(codec.to_tree(pod)):
+    for resource in resources_named_by(codec.to_tree(pod)):
         _forbid(pod, f'node "{node}" can not create pods that reference {resource}')
 
 
@@ -210,7 +210,7 @@ def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
 
 
 def _forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
-    """Return the changed labels that a node may not change, because they could attract pods."""
+    """Return the labels changed by a write that nodes may not set on themselves, lest they attract pods."""
     changed = {key for key in (*new, *old) if new.get(key) != old.get(key)}
     return sorted(key for key in changed if _is_forbidden_label(key))
 
@@ -245,7 +245,7 @@ def _check_claim(node: str, new: Resource | None, old: Resource | None, subresou
 
 
 def _unchangeable(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return a claim without the fields that a node may change, so that all others can be compared."""
+    """Return a copy of a claim without what nodes may change, so that the rest can be compared."""
     metadata = structs.replace(claim.metadata, resource_version="", managed_fields=[])
     status = structs.replace(
         claim.status, capacity={}, conditions=[], allocated_resources={}, allocated_resource_statuses={}

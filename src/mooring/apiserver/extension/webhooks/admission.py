@@ -48,7 +48,7 @@ _DEFAULT_SECONDS = 10
 
 
 class CallError(Exception):
-    """A webhook call failed; the message is for the client, the code for metrics."""
+    """A webhook call failed; the failure policy decides. It has a message for the client and a code for metrics."""
 
     def __init__(self, name: str, why: str, code: int = 503) -> None:
         super().__init__(f'failed calling webhook "{name}": {why}')
@@ -56,13 +56,13 @@ class CallError(Exception):
 
 
 class Caller(Protocol):
-    """Sends requests to webhooks: ``caller.py``, or a fake in tests."""
+    """The interface that sends requests to webhooks: ``caller.py`` or, in tests, a fake."""
 
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes: ...
 
 
 class Hook:
-    """One webhook of a webhook configuration, with its matcher and match conditions."""
+    """One webhook of a configuration, with its compiled rules, selectors and match conditions."""
 
     def __init__(self, configuration: str, webhook: MutatingWebhook | ValidatingWebhook) -> None:
         self.configuration = configuration
@@ -77,7 +77,7 @@ class Hook:
 
     @cached_property
     def conditions(self) -> Conditions:
-        """The match conditions, compiled when the first request matches rules and selectors."""
+        """The match conditions as programs, compiled at the first request that matches the webhook's rules."""
         return Conditions(self.webhook.match_conditions, self.webhook.failure_policy)
 
 
@@ -85,13 +85,13 @@ Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
 
 def hooks_of(configurations: Iterable[Configuration]) -> Index[Hook]:
-    """Return the webhooks of all configurations in the order of their calls, without those that have no rules."""
+    """Return an index of the webhooks in all configurations, in calling order; webhooks without rules are left out."""
     ordered = sorted(configurations, key=lambda each: each.metadata.name)
     return Index([Hook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules])
 
 
 class WebhookAdmission:
-    """Calls the admission webhooks of a server."""
+    """Calls the mutating and validating admission webhooks that match a request."""
 
     def __init__(
         self,
@@ -111,13 +111,13 @@ class WebhookAdmission:
         self._metrics = metrics
 
     def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
-        """Return whether no webhook matches a kind of request."""
+        """Return whether no mutating, or no validating, webhook has rules for a resource and operation."""
         return self._mutating.matches_nothing(key) if mutating else self._validating.matches_nothing(key)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
-        """Call the mutating webhooks that match; raise a `StatusError` when the request is refused.
+        """Call the matching mutating webhooks in order and apply their patches; raise a refusal's error.
 
-        The second round calls only webhooks that were called in the first.
+        With `reinvocation` (second round), call only webhooks that were called in the first and request it.
         """
         for index, hook in enumerate(self._matching(self._mutating, attributes)):
             if reinvocation.should_skip(hook):
@@ -132,7 +132,7 @@ class WebhookAdmission:
                 reinvocation.record_invocation(hook)
 
     async def _mutate_by(self, hook: Hook, attributes: Attributes, match: RequestView, place: str) -> bool:
-        """Call a mutating webhook and apply its patch; return whether that changed the object."""
+        """Call one mutating webhook and apply its patch to the object; return whether the object changed."""
         changed = False
 
         def take(answer: WebhookResponse) -> None:
@@ -150,7 +150,7 @@ class WebhookAdmission:
         return changed
 
     async def validate(self, attributes: Attributes) -> None:
-        """Call the validating webhooks that match, all at once; raise the error of the first that refuses."""
+        """Call the matching validating webhooks concurrently; if any refuse, raise the first's error in order."""
         hooks = self._matching(self._validating, attributes)
         matched = [(hook, match) for hook in hooks if (match := self._match(hook, attributes)) is not None]
         calls = [self._validate_by(hook, attributes, match, place) for place, (hook, match) in enumerate(matched)]
@@ -168,11 +168,11 @@ class WebhookAdmission:
             )
 
     def _matching(self, hooks: Index[Hook], attributes: Attributes) -> list[Hook]:
-        """Return the webhooks whose rules may match; none for webhook configurations and policies, which are exempt."""
+        """Return the webhooks whose rules may match; none for a write of webhook or policy configurations."""
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
     def _match(self, hook: Hook, attributes: Attributes) -> RequestView | None:
-        """Return the resource and kind that a webhook matches, or None. Raise Forbidden on a failed condition."""
+        """Return the request as a webhook sees it, None if it does not match; Forbidden if a condition fails."""
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
             return match
@@ -190,7 +190,7 @@ class WebhookAdmission:
         type_: str,
         take: Callable[[WebhookResponse], None],
     ) -> None:
-        """Call a webhook, pass its response to `take` and count the outcome; raise CallError or a `StatusError`."""
+        """Call a webhook, count the call in metrics, and pass the response to `take`; raise a refusal or CallError."""
         began, where = perf_counter(), (hook.name, type_, attributes.operation)
         try:
             answer = await self._send_review(hook, attributes, match, mutating=type_ == ADMIT)
@@ -211,7 +211,7 @@ class WebhookAdmission:
     async def _send_review(
         self, hook: Hook, attributes: Attributes, match: RequestView, *, mutating: bool
     ) -> WebhookResponse:
-        """Send an AdmissionReview to a webhook; return the response, which may refuse the request."""
+        """Send an AdmissionReview to a webhook; return its validated response. Raise CallError."""
         if attributes.dry_run and not hook.allows_dry_run:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         prefix = ""
@@ -229,7 +229,7 @@ class WebhookAdmission:
         return answer
 
     def _count(self, where: tuple[str, str, str], began: float, code: int, refused: str = "") -> None:
-        """Count a call in the metrics; `refused` is the reason of a refused request, or empty."""
+        """Count a webhook call and its duration; `refused` is the reason for a refusal in metrics, or empty."""
         if refused:
             self._metrics.record_rejection(*where, refused, code)
         self._metrics.record_call(*where, perf_counter() - began, code, rejected=bool(refused))
@@ -237,7 +237,7 @@ class WebhookAdmission:
     def _handle_failure(
         self, hook: Hook, attributes: Attributes, error: CallError, type_: str, annotation: str
     ) -> None:
-        """Apply the failure policy to a failed webhook call: refuse the request, or ignore the webhook."""
+        """Apply the failure policy to a failed call: raise InternalError, or continue and annotate it."""
         fields = {"configuration": hook.configuration, "why": str(error)}
         if not hook.ignores_failures:
             log.warning("Failed calling a webhook, failing closed", extra={"fields": fields})
@@ -248,7 +248,7 @@ class WebhookAdmission:
 
 
 def _apply_patch(name: str, attributes: Attributes, match: RequestView, patch: bytes, patch_type: str) -> bool:
-    """Apply a webhook's patch to the object; return whether that changed it. Raise CallError or InternalError."""
+    """Apply a webhook's JSON patch to the object; return whether it changed. Raise CallError if it is unusable."""
     undecodable = "received undecodable patch in webhook response: "
     try:
         check_limits(patch)

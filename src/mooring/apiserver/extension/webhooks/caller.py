@@ -30,7 +30,7 @@ _SERVICE_LABEL = "kubernetes.io/service-name"
 
 
 class ServiceReference(Protocol):
-    """A reference to a Service, as in the webhook configurations of any API group."""
+    """The Service of a webhook (namespace, name, path, port), as configurations of all API groups declare it."""
 
     namespace: str
     name: str
@@ -39,7 +39,7 @@ class ServiceReference(Protocol):
 
 
 class ClientConfig(Protocol):
-    """The URL or Service of a webhook, as in the configurations of any API group."""
+    """The URL or Service of a webhook and its authority, as configurations of all API groups declare them."""
 
     @property
     def url(self) -> str | None: ...
@@ -54,7 +54,7 @@ Addresses = Callable[[str, str, int], Awaitable[Sequence[tuple[str, int]]]]
 
 
 class _WebhookAddress(NamedTuple):
-    """An address of a webhook's server, the authorities that sign its certificate, and the name expected in it."""
+    """One address of a webhook server, the authorities that verify it, and the name in its certificate."""
 
     server: str
     authorities: bytes
@@ -62,14 +62,14 @@ class _WebhookAddress(NamedTuple):
 
 
 class WebhookCaller:
-    """Sends requests to webhooks. It belongs to one event loop; close it at the end."""
+    """Sends requests to webhooks over pooled TLS connections of one event loop; close it at the end."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
         self._transports: OrderedDict[_WebhookAddress, HttpsTransport] = OrderedDict()
 
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes:
-        """Send a request to a webhook; return the body of a successful response. Raise WebhookError."""
+        """POST a body to a webhook; return the response body. Raise WebhookError without a successful response."""
         shown, path = _target(config)
         request = Request(
             "POST",
@@ -100,7 +100,7 @@ class WebhookCaller:
             await transport.close()
 
     async def _first_answer(self, config: ClientConfig, request: Request, where: str, seconds: float) -> Response:
-        """Try one address after the other until one can be connected to."""
+        """Send a request to the addresses in order, until one accepts a connection; return its response."""
         try:
             *others, last = await self._addresses_of(config)
         except WebhookError as error:
@@ -137,7 +137,7 @@ class WebhookCaller:
 
 
 def _target(config: ClientConfig) -> tuple[str, str]:
-    """Return the URL of a webhook, as errors show it, and the path in it."""
+    """Return a webhook's URL, as errors show it, and the path to request."""
     if config.url is not None:
         return config.url, urlsplit(config.url).path or "/"
     service = config.service
@@ -148,7 +148,7 @@ def _target(config: ClientConfig) -> tuple[str, str]:
 
 
 def addresses_in(objects: Objects) -> Addresses:
-    """Return the function that looks up a Service's addresses in the EndpointSlices of the server's store."""
+    """Return a function that looks up a Service's ready addresses in the stored EndpointSlices."""
 
     async def addresses(namespace: str, name: str, port: int) -> list[tuple[str, int]]:
         service = await objects.get(core_v1.Service, name, namespace)

@@ -37,7 +37,7 @@ class WebhookError(Exception):
 
 
 def unreachable(where: str, server: str, name: str, error: ClientError) -> WebhookError:
-    """Return the error for a request without a response; `name` is the name that the certificate should have."""
+    """Return the error for a webhook call without a response; `name` is the host name expected in the certificate."""
     return WebhookError(f"{where}: {_describe(server, name, error)}")
 
 
@@ -68,7 +68,7 @@ def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def refused_by_status(response: Response) -> WebhookError:
-    """Return the error for a response with an HTTP status of failure."""
+    """Return the error for a webhook response whose HTTP status is no success."""
     is_text = response.headers.get("content-type", "").startswith("text/")
     text = response.body[:_LONGEST_TEXT].decode(errors="replace").strip() if is_text else "unknown"
     failure = None if is_text else _failure_in(response.body)
@@ -88,7 +88,7 @@ def _describe_status(status: int, text: str) -> str:
 
 
 def _failure_in(body: bytes) -> Status | None:
-    """Return the Status in a response body if it reports a failure; otherwise None."""
+    """Return the Status in a response body if it is one that reports a failure; otherwise None."""
     try:
         found = _STATUS.decode(body)
     except (msgspec.MsgspecError, RecursionError):

@@ -28,7 +28,7 @@ _FAILED = "failed to call webhook: "
 
 
 class EncodedReview(msgspec.Struct, frozen=True):
-    """An encoded AdmissionReview to send, with the uid and version that the response must repeat."""
+    """An AdmissionReview as JSON to send, and the uid and version that its response must have."""
 
     version: str
     uid: str
@@ -36,7 +36,7 @@ class EncodedReview(msgspec.Struct, frozen=True):
 
 
 class WebhookResponse(msgspec.Struct, frozen=True):
-    """The validated response of an admission webhook."""
+    """A webhook's validated decision on a request: allowed or not, status, patch, warnings, audit annotations."""
 
     allowed: bool
     status: Status | None = None
@@ -47,7 +47,7 @@ class WebhookResponse(msgspec.Struct, frozen=True):
 
 
 def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -> EncodedReview:
-    """Return the AdmissionReview of a request, in a version that the webhook supports; raise WebhookError."""
+    """Return the AdmissionReview of a request in a version the webhook supports; raise WebhookError without one."""
     version = next((each for each in versions if each in REVIEWS), None)
     if version is None:
         known = f"webhook does not accept known AdmissionReview versions ({', '.join(REVIEWS)})"
@@ -84,7 +84,7 @@ _DECODER = msgspec.json.Decoder(_Review)
 
 
 def read_response(body: bytes, sent: EncodedReview, *, mutating: bool) -> WebhookResponse:
-    """Decode and validate a webhook's response to an AdmissionReview; raise WebhookError."""
+    """Return a webhook's response after validation; raise WebhookError if it is malformed or not for this review."""
     review = _decode(body)
     _check_type(review, sent.version)
     response = review.response
@@ -116,7 +116,7 @@ def _decode(body: bytes) -> _Review:
 
 
 def _check_type(review: _Review, version: str) -> None:
-    """Raise WebhookError if a response has a type that is not AdmissionReview in the requested version."""
+    """Raise WebhookError unless a response is an AdmissionReview of the version that was sent."""
     if not review.kind and not review.api_version:
         return
     group, _, given = review.api_version.rpartition("/")
@@ -128,7 +128,7 @@ def _check_type(review: _Review, version: str) -> None:
 
 
 def _check(review: _Review, response: _Response, sent: EncodedReview) -> None:
-    """Raise WebhookError if an AdmissionReview response (v1) has another uid than the request, or no type."""
+    """Raise WebhookError if a v1 response lacks the kind, or its uid differs from the one sent."""
     if response.uid != sent.uid:
         got = response.uid or ""
         raise WebhookError(f'{_INVALID}expected response.uid="{sent.uid}", got "{got}"')
@@ -138,7 +138,7 @@ def _check(review: _Review, response: _Response, sent: EncodedReview) -> None:
 
 
 def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
-    """Raise WebhookError if a v1 response has a patch without type, the reverse, or one from a validating webhook."""
+    """Raise WebhookError if a v1 response has only one of patch and patch type, or is from a validating webhook."""
     if not mutating:
         for name, is_there in (("patch", bool(patch)), ("patchType", response.patch_type is not None)):
             if is_there:
@@ -170,7 +170,7 @@ def _status(raw: msgspec.Raw) -> Status | None:
 
 
 def refusal(name: str, status: Status | None) -> StatusError:
-    """Return the error for the client whose request a webhook did not allow."""
+    """Return (not raise) the error for a request that a webhook denied: its status and message, code 400 or more."""
     status = status or Status()
     by = f'admission webhook "{name}" denied the request'
     why = status.message or status.reason

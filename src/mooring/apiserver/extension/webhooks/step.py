@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WebhookStep(KindsFollower):
-    """The step of admission that calls webhooks."""
+    """The admission step that calls webhooks, according to the stored webhook configurations."""
 
     names = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
 
@@ -53,7 +53,7 @@ class WebhookStep(KindsFollower):
     async def validate(self, attributes: Attributes) -> None:
         await self._refresh().validate(attributes)
 
-    def _handle_changes(self) -> None:
+    def _on_changes(self) -> None:
         self._admission = None
         self.is_idle = not any(each.objects for each in self._followers.values())
 

@@ -28,7 +28,7 @@ _FOREVER = "public, immutable, max-age=31536000"
 
 
 class OpenApi:
-    """The OpenAPI documents of a scheme."""
+    """Serves the OpenAPI documents (versions 2 and 3) of a scheme's kinds."""
 
     def __init__(self, scheme: Scheme, version: VersionInfo) -> None:
         self._scheme = scheme
@@ -46,7 +46,7 @@ class OpenApi:
         }
 
     async def handle(self, request: Request) -> Response | None:
-        """Return the response for an OpenAPI path; None for other paths."""
+        """Return the response if the path is one of OpenAPI; None for other paths."""
         path = request.path.rstrip("/")
         if self._changes != self._scheme.changes:
             self._documents.clear()
@@ -90,7 +90,7 @@ class OpenApi:
         }
 
     def v3(self, where: GroupVersion) -> dict[str, Any]:
-        """Return the OpenAPI v3 document of a group-version."""
+        """Return the OpenAPI v3 document of one group and version."""
         schemas = Schemas(Dialect.V3, self._scheme.served)
         paths = Operations(self._scheme, schemas, Dialect.V3).paths(where)
         return {
@@ -104,7 +104,6 @@ class OpenApi:
         }
 
     def _hash(self, where: GroupVersion) -> str:
-        """Return a hash that changes with the version of Mooring and with the served kinds."""
         kinds = [_kind_identity(kind) for kind in self._scheme.resources(*where)]
         text = "\n".join([mooring.__version__, self._info["version"], where.api_version, *kinds])
         return hashlib.sha256(text.encode()).hexdigest().upper()
@@ -132,6 +131,6 @@ def _kind_identity(kind: Kind) -> str:
 
 
 def _check_json(request: Request) -> None:
-    """Raise NotAcceptable for clients that accept protobuf only."""
+    """Raise NotAcceptable if the Accept header allows nothing but protobuf."""
     if request.negotiate_format(protobuf=False).format != "json":
         raise errors.not_acceptable([JSON])

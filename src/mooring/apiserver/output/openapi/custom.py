@@ -17,13 +17,13 @@ _CONDITIONS = ("allOf", "anyOf", "oneOf", "not")
 
 
 def name_of(kind: Kind, *, is_list: bool = False) -> str:
-    """Return the name of a kind's schema, such as `com.example.stable.v1.CronTab`."""
+    """Return the name of a custom kind's schema in the document: `com.example.stable.v1.CronTab`."""
     group = ".".join(reversed(kind.group.split(".")))
     return f"{group}.{kind.version}.{kind.list_kind if is_list else kind.kind}"
 
 
 def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
-    """Return the schema of an object; `metadata` is a reference to the schema of its metadata."""
+    """Return the OpenAPI schema of a custom kind; `metadata` refers to the schema of ObjectMeta."""
     props = kind.custom.version.schema.open_api_v3_schema if kind.custom and kind.custom.version.schema else None
     if props is None or (v2 and props.preserve_unknown_fields):
         return {"type": "object", **_gvk(kind, kind.kind)}
@@ -34,7 +34,7 @@ def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
 
 
 def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
-    """Return the schema of a list of objects."""
+    """Return the OpenAPI schema of a custom kind's list, such as CronTabList."""
     return {
         "description": f"{kind.list_kind} is a list of {kind.kind}",
         "type": "object",
@@ -69,7 +69,7 @@ def _selectable(kind: Kind, *, v2: bool) -> Schema:
 
 
 def _supported_schema(schema: Schema, *, v2: bool) -> Schema:
-    """Return a schema without the keywords that this OpenAPI version lacks, at all levels."""
+    """Return a schema without keywords that OpenAPI v2 (or v3) does not have, in all its parts."""
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
             schema[name] = _supported_schema(schema[name], v2=v2)
@@ -96,7 +96,7 @@ def _supported_schema(schema: Schema, *, v2: bool) -> Schema:
 
 
 def _add_embedded_fields(schema: Schema, metadata: Schema, *, v2: bool) -> None:
-    """Add the fields `apiVersion`, `kind` and `metadata` to the schemas of embedded objects."""
+    """Add `apiVersion`, `kind` and `metadata` to schemas marked as embedded objects; modifies the schema."""
     for child in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
         if isinstance(child, dict):
             _add_embedded_fields(child, metadata, v2=v2)

@@ -79,7 +79,7 @@ _WRITING = ("dryRun", "fieldManager", "fieldValidation")
 
 
 class _Verb(NamedTuple):
-    """The HTTP method of a verb, its description, its parameters and its response codes."""
+    """An API verb as the document describes it: HTTP method, summary, parameters and response codes."""
 
     method: str
     prefix: str
@@ -101,7 +101,7 @@ _WORDS = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 
 class Operations:
-    """Builds the paths of an OpenAPI document, and collects the schemas that they refer to."""
+    """Builds the paths of an OpenAPI document, and adds the schemas that they use to it."""
 
     def __init__(self, scheme: Scheme, schemas: Schemas, dialect: Dialect) -> None:
         self._scheme = scheme
@@ -109,7 +109,7 @@ class Operations:
         self._dialect = dialect
 
     def paths(self, where: GroupVersion) -> dict[str, Schema]:
-        """Return all paths of a group-version."""
+        """Return the paths of a group and version by URL, each with its operations."""
         root = f"/apis/{where.group}/{where.version}" if where.group else f"/api/{where.version}"
         kinds = self._scheme.resources(*where)
         return dict(sorted((found for kind in kinds for found in self._paths_of(root, kind)), key=itemgetter(0)))
@@ -161,7 +161,7 @@ class Operations:
             yield f"{path}/{{path}}", {**self._connections(kind, subresource, "WithPath"), "parameters": parameters}
 
     def _connections(self, kind: Kind, subresource: Subresource, suffix: str = "") -> Schema:
-        """Return the operations of a subresource that streams, by method."""
+        """Return, by HTTP method, the operations of a subresource such as exec or proxy."""
         v2, is_log = self._dialect is Dialect.V2, subresource.name == "log"
         media_type = "text/plain" if is_log else "*/*"
         body: Schema = {"schema": _TEXT} if v2 else {"content": {media_type: {"schema": _TEXT}}}
@@ -208,7 +208,7 @@ class Operations:
         return self._schemas.of(kind.list_type if verb == "list" and kind.list_type else shown, where)
 
     def _find_body_type(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
-        """Return the type that requests to a path read and write, and the type's group-version."""
+        """Return the type that a path's requests and responses have, and its group and version."""
         if subresource and subresource.kind:
             where = subresource.group_version or kind.group_version
             other = self._scheme.kind(where.api_version, subresource.kind)

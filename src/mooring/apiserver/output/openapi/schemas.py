@@ -30,7 +30,7 @@ STATUS = f"{_META}.Status"
 
 
 class Dialect(Enum):
-    """A version of OpenAPI (v2 or v3), which determines where definitions are."""
+    """An OpenAPI version (2 or 3) and where its documents keep schemas."""
 
     V2 = "#/definitions/"
     V3 = "#/components/schemas/"
@@ -48,7 +48,7 @@ class Dialect(Enum):
 
 
 class Schemas:
-    """Builds the schemas of one OpenAPI document."""
+    """Collects the schemas of one OpenAPI document, built from the API types that it refers to."""
 
     def __init__(self, dialect: Dialect, kinds: Iterable[Kind]) -> None:
         self.definitions: dict[str, Schema] = {}
@@ -63,7 +63,7 @@ class Schemas:
                     self._kinds.setdefault((self.name(shown, kind.group_version), shown), []).append(kind)
 
     def name(self, cls: type[Object], where: GroupVersion) -> str:
-        """Return the name of a struct's definition in the document of a group-version."""
+        """Return the name of a type's schema in the document, such as `io.k8s.api.core.v1.Pod`."""
         package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
         if package == "meta":
             return f"{_META}.{cls.__name__}"
@@ -72,7 +72,7 @@ class Schemas:
         return f"io.k8s.api.{package}.{version}.{cls.__name__}"
 
     def of(self, cls: type[Object], where: GroupVersion, description: str = "", *, default: bool = False) -> Schema:
-        """Return a reference to a struct's schema; build the schema if it is missing."""
+        """Return a `$ref` to a type's schema, which is built and added to the document if it is missing."""
         name = self.name(cls, where)
         if name not in self.definitions and name not in self._pending:
             self._pending.add(name)
@@ -81,7 +81,7 @@ class Schemas:
         return self._dialect.reference(name, description, default=default)
 
     def of_custom(self, kind: Kind, *, is_list: bool = False) -> Schema:
-        """Return a reference to the schema of a custom kind, or of a list of its objects."""
+        """Return a `$ref` to the schema of a custom kind or of its list, which is added if missing."""
         name, v2 = custom.name_of(kind, is_list=is_list), self._dialect is Dialect.V2
         if name not in self.definitions:
             about = descriptions(ResourceList if is_list else Resource)["metadata"]
@@ -94,7 +94,7 @@ class Schemas:
         return self._dialect.reference(name)
 
     def patch(self) -> Schema:
-        """Return a reference to the schema of a PATCH body."""
+        """Return a `$ref` to the schema of PATCH request bodies."""
         about = "Patch is provided to give a concrete name and type to the Kubernetes PATCH request body."
         self.definitions.setdefault(PATCH, {"description": about, "type": "object"})
         return self._dialect.reference(PATCH)

@@ -26,7 +26,7 @@ _PRINTERS: dict[str, Printer] = {
 
 
 class Tables:
-    """The printed tables of all kinds, with one cache of rows."""
+    """The tables of all kinds, with one cache for their rows."""
 
     def __init__(self) -> None:
         self._rows: BoundedCache[str, Row] = BoundedCache(_MAX_ROWS)
@@ -36,7 +36,7 @@ class Tables:
 
 
 class Table:
-    """The columns and rows of one kind."""
+    """The columns of a kind, as `kubectl get` shows them, and the cached rows of its objects."""
 
     def __init__(self, kind: Kind, rows: BoundedCache[str, Row]) -> None:
         self.kind = kind
@@ -48,14 +48,14 @@ class Table:
         self._write = printer.write or self._decode_and_write
 
     def row(self, key: str, revision: int, text: bytes, begin: int) -> Row:
-        """Return the cached Table row of an object; build it if it is missing."""
+        """Return an object's Table row: the cached one if it has this revision, else a new one."""
         row = self.cached(key) if key else None
         if row is None or row.revision != revision or row.kind is not self.kind:
             row = self.make_row(key, revision, text, begin)
         return row
 
     def make_row(self, key: str, revision: int, text: bytes, begin: int) -> Row:
-        """Build the row of an object from its JSON; cache it if the object has a key.
+        """Build the Table row of an object's JSON; cache it unless the key is empty.
 
         `begin` is the offset at which its metadata continues after the resourceVersion, which stored objects lack.
         """
@@ -66,7 +66,7 @@ class Table:
         return row
 
     def _decode_and_write(self, text: bytes) -> tuple[bytes, Times, int]:
-        """Return the Table row of an object, the times it shows, and the offset at which the object's metadata ends."""
+        """Return a row as JSON, the times in it (shown as ages), and the index where the metadata ends."""
         printer = self._printer
         shown, end = split_metadata(text)
         obj = printer.read(text) if printer.read else codec.decode_own(shown, self.kind.type)

@@ -76,7 +76,7 @@ def _join_first(values: list[str]) -> str:
 
 
 def _event_columns(subject: str, message: str, reporter: str, old: str) -> Printer:
-    """Return the columns of events, whose fields have different names in the two API groups."""
+    """Return the columns of an event kind; the two API groups name the shown fields differently."""
 
     def first(event: Any) -> Any:
         return getattr(event, f"{old}first_timestamp") or event.event_time

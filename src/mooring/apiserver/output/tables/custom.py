@@ -47,7 +47,7 @@ _AGE = CustomResourceColumnDefinition(
 
 
 def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
-    """Return the printer for a version of a custom kind."""
+    """Return the printer that a custom kind's version declares by its `additionalPrinterColumns`."""
     columns = version.additional_printer_columns or [_AGE]
     paths = [compile_path(column.json_path) for column in columns]
 
@@ -66,7 +66,7 @@ def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
 
 
 def _cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
-    """Return the first value in the format of the column's type; for a string column, all values."""
+    """Return a cell: the first found value, formatted by the column's type; in a string column, all values."""
     if not values or values[0] is None:
         return None
     value = values[0]
@@ -93,7 +93,7 @@ def _format_value(value: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def compile_path(text: str) -> Callable[[Any], list[Any]]:
-    """Return the function that finds all values at a path."""
+    """Return a function that finds all values at a JSONPath in an object; a malformed path finds none."""
     steps = _steps(text)
 
     def find(tree: Any) -> list[Any]:

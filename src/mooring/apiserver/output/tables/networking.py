@@ -91,7 +91,7 @@ def _autoscaler(each: autoscaling_v1.HorizontalPodAutoscaler | autoscaling_v2.Ho
 
 
 def _metric(metric: autoscaling_v2.MetricSpec, seen: autoscaling_v2.MetricStatus | None) -> str:
-    """Return the current and the wanted value of a metric: `cpu: 20%/80%`."""
+    """Return an autoscaler metric's current and target value, such as `cpu: 20%/80%`."""
     source = metric.object or metric.pods or metric.resource or metric.container_resource or metric.external
     if source is None:
         return "<unknown type>"

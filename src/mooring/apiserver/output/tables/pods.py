@@ -123,7 +123,7 @@ _G = ord("G")
 
 
 class _Summary(Struct):
-    """The status, ready containers and restarts that a pod's row shows."""
+    """The status text, count of ready containers and restarts that a pod's Table row shows."""
 
     reason: str
     ready: int = 0
@@ -183,7 +183,7 @@ def _summary(pod: _Pod, conditions: _Conditions) -> _Summary:
 
 
 def _count_init_containers(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
-    """Return whether an init container has not finished; if so, set the reason to the first such container."""
+    """Count restarts of init containers; if one has not finished, set the status by it and return True."""
     specs = {each.name: each for each in pod.spec.init_containers}
     for done, status in enumerate(pod.status.init_container_statuses):
         summary.count_restarts(status)
@@ -207,7 +207,7 @@ def _count_init_containers(pod: _Pod, summary: _Summary, sidecars: _Summary) -> 
 
 
 def _count_main_containers(pod: _Pod, conditions: _Conditions, summary: _Summary) -> None:
-    """Count the ready main containers; the first one with a reason determines the pod's reason."""
+    """Count ready main containers and restarts; the first container with a reason sets the status."""
     has_running = False
     for status in reversed(pod.status.container_statuses):
         summary.count_restarts(status)
@@ -254,7 +254,7 @@ class _PodRows:
         """The cells between name and address, those after the node, and the conditions of a row, by what they show."""
 
     def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
-        """Return the Table row of a pod, the times it shows, and the offset at which the pod's metadata ends."""
+        """Return a pod's row as JSON, the times in it (shown as ages), and the index where its metadata ends."""
         shown, end = split_metadata(text)
         pod = _POD.decode(shown)
         meta, spec, status = pod.metadata, pod.spec, pod.status
@@ -286,7 +286,7 @@ class _PodRows:
 
 
 def _shows_conditions(spec: _Spec, status: _Status) -> bool:
-    """Return whether a pod's row may depend on its conditions."""
+    """Return whether a pod's row can depend on its conditions, so that they must be decoded."""
     return bool(
         spec.readiness_gates
         or status.init_container_statuses

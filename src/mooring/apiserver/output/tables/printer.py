@@ -24,14 +24,14 @@ Cell = str | Callable[[Any], Any]
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a Table, with the function that computes its cells."""
+    """A Table column's definition, and the function that returns an object's cell."""
 
     definition: TableColumnDefinition
     cell: Callable[[Any], Any]
 
 
 class Printer(msgspec.Struct, frozen=True):
-    """The columns of a kind and the functions that fill them; `cells` returns one value for each column."""
+    """The columns of a kind's Table; `cells` returns the values of an object's row."""
 
     columns: tuple[TableColumnDefinition, ...]
     cells: Callable[[Any], list[Any]]
@@ -54,27 +54,27 @@ def text(name: str, cell: Cell, empty: str | None = None) -> Column:
 
 
 def wide(name: str, cell: Cell, empty: str | None = None) -> Column:
-    """Return a string column that only wide output shows."""
+    """Return a string column that is shown only with `kubectl get -o wide`."""
     return Column(define(name, priority=1), _cell(cell, empty))
 
 
 def number(name: str, cell: Cell) -> Column:
-    """Return an integer column."""
+    """Return an integer column, for a field path or a function of the object."""
     return Column(define(name, "integer"), _cell(cell, None))
 
 
 def boolean(name: str, cell: Cell) -> Column:
-    """Return a boolean column."""
+    """Return a boolean column, for a field path or a function of the object."""
     return Column(define(name, "boolean"), _cell(cell, None))
 
 
 def date(name: str, cell: Cell) -> Column:
-    """Return a column of times, which clients show as ages."""
+    """Return a column of times, which kubectl shows as ages."""
     return Column(define(name, "date"), _cell(cell, None))
 
 
 def define(name: str, kind: str = "string", *, priority: int = 0) -> TableColumnDefinition:
-    """Return the definition of a column as clients see it."""
+    """Return a column's definition as sent to clients: name, type, description, priority."""
     form, about = "name" if name == "Name" else "", _DESCRIPTIONS.get(name, f"{name} of the object.")
     return TableColumnDefinition(name=name, type=kind, format=form, description=about, priority=priority)
 
@@ -92,7 +92,7 @@ def _cell(cell: Cell, empty: str | None) -> Callable[[Any], Any]:
 
 
 def age(time: str | None) -> Ago | str:
-    """Return a cell with the age of a time, which may be unknown."""
+    """Return a cell that shows the time since a timestamp; `<unknown>` if that is empty."""
     return Ago(time) if time else UNKNOWN
 
 
@@ -101,17 +101,17 @@ AGE = text("Age", lambda obj: age(obj.metadata.creation_timestamp))
 
 
 def class_name(*groups: str) -> Column:
-    """Return the name column of a class, which marks the default class by the annotations of the given groups."""
+    """Return a name column that adds `(default)` if an annotation `<group>/is-default-class` is true."""
 
-    def format_name(each: Any) -> str:
-        marks = (each.metadata.annotations.get(f"{group}/is-default-class") for group in groups)
-        return f"{each.metadata.name} (default)" if "true" in marks else each.metadata.name
+    def format_name(obj: Any) -> str:
+        marks = (obj.metadata.annotations.get(f"{group}/is-default-class") for group in groups)
+        return f"{obj.metadata.name} (default)" if "true" in marks else obj.metadata.name
 
     return text("Name", format_name)
 
 
 def containers(path: str) -> tuple[Column, Column]:
-    """Return the wide columns with the names and images of the containers in a pod template."""
+    """Return two wide columns: the names and the images of the containers in a pod template."""
     template = attrgetter(path)
 
     def container_column(name: str, field: str) -> Column:
@@ -122,7 +122,7 @@ def containers(path: str) -> tuple[Column, Column]:
 
 
 def join_values(values: Iterable[str], empty: str = NONE) -> str:
-    """Join values with commas."""
+    """Return values joined by commas; `empty` if there are none."""
     return ",".join(values) or empty
 
 
@@ -132,7 +132,7 @@ def labels(values: Mapping[str, str]) -> str:
 
 
 def selector(value: LabelSelector | None) -> str:
-    """Format a label selector as in query parameters."""
+    """Return a label selector as text, in the form of a query parameter."""
     if value is None:
         return NONE
     try:

@@ -21,7 +21,7 @@ Times = str | tuple[str, ...]
 
 
 class Ago(msgspec.Struct, frozen=True):
-    """A Table cell with the age of a time and text around it; the age is computed when the row is sent."""
+    """A Table cell with the age of a time, formatted when the row is sent, and the text around it."""
 
     time: str
     before: str = ""
@@ -29,7 +29,7 @@ class Ago(msgspec.Struct, frozen=True):
 
 
 class Ages(dict[str, bytes]):
-    """Formats times as ages (`5d3h`) at the moment of a response; cached, since listed objects share most times."""
+    """Formats times as ages at one moment (`5d3h`), caching results, since listed objects share most times."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Ages(dict[str, bytes]):
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """The Table row of one revision of an object, reused until the object changes."""
+    """The cached Table row of an object at one revision: JSON with placeholders, and the times for them."""
 
     kind: Kind
     revision: int
@@ -56,7 +56,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     times: Times
 
     def write(self, ages: Ages) -> bytes:
-        """Return the JSON of the Table row, with its age placeholders replaced by the current ages."""
+        """Return the Table row as JSON, with current ages in place of the placeholders."""
         times = self.times
         if type(times) is str:
             return self.text.replace(AGE, ages[times])
@@ -65,14 +65,14 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_row(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes, Times]:
-    """Return the JSON of a Table row with age placeholders, and the times from which the ages are computed."""
+    """Return a Table row as JSON with placeholders for ages, and the times from which ages are computed."""
     times = [sys.intern(cell.time) for cell in cells if type(cell) is Ago]
     text = json_bytes.table_row(encode_cells(cells), codec.encode(conditions) if conditions else b"")
     return text, times[0] if len(times) == 1 else tuple(times)
 
 
 def encode_cells(cells: list[Any]) -> bytes:
-    """Return cells as a JSON array with age placeholders."""
+    """Return cells as a JSON array, with placeholders for ages."""
     return codec.encode([_encode_age_cell(cell) if type(cell) is Ago else cell for cell in cells])
 
 
@@ -81,13 +81,13 @@ def _encode_age_cell(cell: Ago) -> msgspec.Raw:
 
 
 def split_metadata(text: bytes) -> tuple[bytes, int]:
-    """Return an object without its managed fields, if their position is known, and where its metadata ends."""
+    """Return an object's JSON without managed fields, if it has any, and the index where its metadata ends."""
     shown, end = json_bytes.without_managed_fields(text)
     return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(json_bytes.metadata(text))
 
 
 def duration(seconds: float) -> str:
-    """Format a duration in at most two units, the finer one only if it matters, as kubectl does."""
+    """Return a duration as kubectl prints it: one unit, or two if the finer one matters (`5d3h`)."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

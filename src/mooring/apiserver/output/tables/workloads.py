@@ -39,7 +39,7 @@ _READY = text("Ready", lambda each: f"{each.status.ready_replicas}/{_desired_rep
 
 
 def _replica_columns(selected: Column) -> tuple[Column, ...]:
-    """Return the columns of ReplicaSets and ReplicationControllers, which have different selectors."""
+    """Return the columns of ReplicaSets or ReplicationControllers; `selected` is the selector column's cell."""
     counts = (number("Current", "status.replicas"), number("Ready", "status.ready_replicas"))
     return NAME, number("Desired", _desired_replicas), *counts, AGE, *_CONTAINERS, selected
 

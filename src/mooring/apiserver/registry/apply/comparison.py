@@ -23,7 +23,7 @@ _HOLDERS = (dict, list)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The field sets of two trees: fields only in the new one, different in both, and only in the old one."""
+    """The differences of two objects as field sets: added, modified and removed fields."""
 
     added: Fields
     modified: Fields
@@ -32,16 +32,16 @@ class Comparison(msgspec.Struct, frozen=True):
     """Fields that were added or modified."""
 
     def touches(self, fields: Fields) -> bool:
-        """Return whether fields of a set may have changed, according to the top-level fields."""
+        """Return whether a field set may contain changed fields, by their top-level names."""
         return not (fields.keys().isdisjoint(self.changed) and fields.keys().isdisjoint(self.removed))
 
 
 class MissingKeyError(ValueError):
-    """A list item lacks all the keys by which its list identifies items (merge keys)."""
+    """An item of a keyed list has none of the fields that identify items (merge keys)."""
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
-    """Return the fields in which two objects differ."""
+    """Return the fields that were added, modified and removed between two objects, by the merge schema `node`."""
     added, modified, removed = sinks = _nothing()
     _compare_maps(old, new, node, sinks)
     return Comparison(added, modified, removed, field_set.union(added, modified))
@@ -52,7 +52,7 @@ def _nothing() -> Sinks:
 
 
 def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) -> None:
-    """Add the differences in one element to the sets of added, modified and removed fields."""
+    """Compare one field or item, and add its path to the sets of added, modified or removed fields."""
     added, modified, removed = sinks
     if old is _ABSENT:
         added[element] = all_fields(new, node)
@@ -117,7 +117,7 @@ def _by_element(items: list[Any], node: Node) -> dict[str, list[Any]]:
 
 
 def element_of(each: Any, node: Node) -> str:
-    """Return the path element of an item of a keyed list or of a set. Raise MissingKeyError."""
+    """Return the path element of a list item: its keys, or its value in a set. Raise MissingKeyError without keys."""
     names = node.keys
     if not names:
         return field_set.value_element(each)
@@ -133,7 +133,7 @@ def element_of(each: Any, node: Node) -> str:
 
 
 def all_fields(value: Any, node: Node | None) -> Fields:
-    """Return the field set of an added or removed value: all its fields, including containers."""
+    """Return the set of all fields in a value, maps and lists included."""
     if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
     result: Fields = {SELF: {}}
@@ -149,7 +149,7 @@ def all_fields(value: Any, node: Node | None) -> Fields:
 
 
 def collect_fields(value: Any, node: Node | None) -> Fields:
-    """Return the field set of an applied configuration: its leaves, list items and map keys. Raise MissingKeyError."""
+    """Return the fields that an apply claims: leaves, list items, map keys. Raise MissingKeyError without keys."""
     if node is None or node.is_atomic or not isinstance(value, dict | list) or not value:
         return {}
     result: Fields = {}
@@ -165,7 +165,7 @@ def collect_fields(value: Any, node: Node | None) -> Fields:
 
 
 def merge(live: Any, config: Any, node: Node | None) -> Any:
-    """Return the live value with an applied configuration merged into it; neither is modified.
+    """Return the live value with an applied configuration merged in; neither argument is modified.
 
     A null clears an atomic value or a leaf; maps and lists whose items have managers of their own stay as they are.
     """
@@ -184,7 +184,7 @@ def merge(live: Any, config: Any, node: Node | None) -> Any:
 
 
 def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
-    """Merge items in the order of the configuration; an item that is only live stays before its successor."""
+    """Merge list items by key, in the order of the configuration; items only in the live list keep their place."""
     wanted = {element_of(each, node): each for each in config}
     there = {element_of(each, node) for each in live}
     if not node.keys:
@@ -206,7 +206,7 @@ def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
 
 
 def prune(value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
-    """Remove the fields of the field set `last` that are neither in `kept` nor contain a field in `kept`."""
+    """Return the value without the fields in `last`, except those that are in `kept` or contain one that is."""
     if node is None or node.is_atomic or not last:
         return value
     if isinstance(value, dict):

@@ -59,7 +59,7 @@ _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
 class Manager(msgspec.Struct, frozen=True):
-    """The manager of a write, with its subresource and time."""
+    """The writer of an object as `managedFields` records it: manager name, subresource and time."""
 
     name: str
     subresource: str
@@ -67,14 +67,14 @@ class Manager(msgspec.Struct, frozen=True):
 
 
 class FieldManagers:
-    """Updates managed fields for all kinds; an entry names fields in its own version of the kind."""
+    """Updates `managedFields` on writes of any kind; each entry names fields in its own API version."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._empty: BoundedCache[Kind, Tree] = BoundedCache(_MAX_CACHED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
-        """Record that the creator owns the object's fields, before admission adds its own.
+        """Make the creator the owner of a new object's fields, before admission adds its own.
 
         As in Kubernetes, no manager owns an object in which an item of a keyed list has no keys.
         """
@@ -93,14 +93,14 @@ class FieldManagers:
 
     @staticmethod
     def clear_if_requested(new: Resource) -> bool:
-        """Remove an object's managed fields if the client sent a single empty entry; return whether it did."""
+        """Remove all managed fields if the client sent one empty entry; return whether it did."""
         if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _EMPTY_ENTRY:
             return False
         new.metadata.managed_fields = []
         return True
 
     def update(self, kind: Kind, old: Resource, new: Resource, manager: Manager) -> None:
-        """Record that the manager owns the fields that it changed, and no other manager does.
+        """Make a manager the only owner of the fields that its update changed.
 
         As in Kubernetes, an object without managers gets none, and ownership is unchanged if an item of a keyed list
         lacks a key.
@@ -129,7 +129,7 @@ class FieldManagers:
     def read_config(
         self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
     ) -> Tree:
-        """Decode the configuration in the body of an apply, normalised as the server writes it; raise BadRequest."""
+        """Return the configuration in an apply's body, normalised; raise BadRequest if it is malformed."""
         try:
             documents = codec.read_yaml(body, most=codec.max_elements(kind.type))
             if len(documents) != 1 or not isinstance(documents[0].tree, dict):
@@ -155,7 +155,7 @@ class FieldManagers:
         return tree
 
     def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
-        """Return the fields that can have a manager, before and after a change; without metadata if that is equal."""
+        """Return the fields before and after a change that managers can own; equal metadata is left out."""
         before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
         if kind.custom:
             trees = (manageable_tree(codec.to_tree(each), kind, subresource) for each in (before, after))
@@ -166,7 +166,7 @@ class FieldManagers:
         return _tree_of(before, was, kind, subresource), _tree_of(after, now, kind, subresource)
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
-        """Decode a tree of a version into the newest version; raise BadRequest for a malformed time."""
+        """Convert a JSON tree in some version to the newest type; raise BadRequest for a malformed time."""
         typed = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
         try:
             normalize_times(typed)
@@ -179,13 +179,13 @@ class FieldManagers:
         return tree
 
     def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
-        """Return the kind in the version that a managed-fields entry names; None if that version is unknown."""
+        """Return the kind in the version of a managedFields entry; None if the server has no such version."""
         if entry.api_version == kind.api_version:
             return kind
         return self._scheme.kind(entry.api_version, kind.kind)
 
     def fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
-        """Return all fields of a new object, in order, except those that every object of its kind has."""
+        """Return the ordered set of a new object's fields, without those that all objects of the kind have."""
         tree = manageable_tree(self.whole_tree(obj, kind), kind, "")
         return sort_fields(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
@@ -198,7 +198,7 @@ class FieldManagers:
 
 
 class Applier:
-    """Applies one configuration to one object (server-side apply)."""
+    """Applies one configuration (server-side apply) to an object that is new or exists."""
 
     def __init__(self, managers: FieldManagers, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> None:
         self._managers = managers
@@ -215,13 +215,13 @@ class Applier:
             raise errors.bad_request(f"failed to create typed patch object: {error}") from None
 
     def create(self) -> Resource:
-        """Return a new object from the configuration."""
+        """Return the object that the configuration describes, owned by its manager."""
         obj = self._managers.object_of(self._config, self._kind)
         obj.metadata.managed_fields = [self._entry()] if self._claimed else []
         return obj
 
     def change(self, old: Resource) -> Resource:
-        """Return the stored object with the applied configuration merged in. Raise Conflict or BadRequest."""
+        """Return the object with the configuration merged in. Raise Conflict over others' fields, or BadRequest."""
         try:
             return self._change(old)
         except MissingKeyError as error:
@@ -254,7 +254,7 @@ class Applier:
         return new
 
     def _prune_fields(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
-        """Remove the fields that this manager applied before, no longer applies, and no other manager owns."""
+        """Remove fields that only this manager owned and that its configuration no longer has."""
         version = self._managers.version_of(before, self._kind) or self._kind
         same = version.type is self._kind.type
         tree = result if same else self._managers.whole_tree(self._managers.object_of(result, self._kind), version)
@@ -273,13 +273,13 @@ class Applier:
         return _entry(self._manager, APPLY, self._kind, sort_fields(self._claimed))
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
-        """Return the entry `before-first-apply`, which owns all fields of an object without managers."""
+        """Return an entry that makes `before-first-apply` own all fields of an object without managers."""
         fields = self._managers.fields_of_new(self._kind, old)
         return _entry(Manager(_BEFORE_FIRST_APPLY, "", self._manager.now), UPDATE, self._kind, fields)
 
 
 class _Trees(msgspec.Struct):
-    """The differences between two objects, computed on demand in the version of each managed-fields entry."""
+    """The differences between two objects in each version that a managedFields entry has, computed when needed."""
 
     managers: FieldManagers
     kind: Kind
@@ -301,7 +301,7 @@ class _Trees(msgspec.Struct):
 
 
 def _are_field_sets(entries: Iterable[ManagedFieldsEntry]) -> bool:
-    """Return whether a client's entries contain field sets; as in Kubernetes, others are ignored."""
+    """Return whether all entries that a client sent contain field sets; if not, the entries are ignored."""
     return all(_is_field_set(_fields(entry)) for entry in entries)
 
 
@@ -310,19 +310,19 @@ def _is_field_set(fields: Any) -> bool:
 
 
 def _own_metadata(obj: Resource) -> ObjectMeta:
-    """Return the fields of an object's metadata that can have a manager."""
+    """Return a copy of an object's metadata with only the fields that a manager can own."""
     return structs.replace(obj.metadata, **_SERVERS_OWN)
 
 
 def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) -> Tree:
-    """Return the part of a typed object that a manager can own, as a tree."""
+    """Return the fields of an object that a manager can own, as a JSON tree."""
     if subresource == "status" and (status := getattr(obj, "status", None)) is not None:
         return {"metadata": codec.to_tree(metadata), "status": codec.to_tree(status)}
     return manageable_tree(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
 
 
 def manageable_tree(tree: Tree, kind: Kind, subresource: str) -> Tree:
-    """Return the fields of an object's tree that a manager can own: without type, identity and immutable metadata."""
+    """Return a JSON tree without the fields no manager owns: type, identity and immutable metadata."""
     metadata = {name: value for name, value in tree.get("metadata", {}).items() if name not in _OWNED_BY_SERVER}
     left_out = {"apiVersion", "kind", "metadata"}
     if subresource == "status":
@@ -336,7 +336,7 @@ def manageable_tree(tree: Tree, kind: Kind, subresource: str) -> Tree:
 def _without_losses(
     entries: Iterable[ManagedFieldsEntry], trees: _Trees, except_for: tuple[str, ...] | None = None
 ) -> list[ManagedFieldsEntry]:
-    """Return managed-fields entries without the changed and removed fields; leave out those that own nothing then."""
+    """Return entries without the fields that a change modified or removed; entries left empty are dropped."""
     kept = []
     for entry in entries:
         if except_for is not None and _identity(entry) == except_for:
@@ -355,7 +355,7 @@ def _without_losses(
 
 
 def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees, claimed: Fields) -> None:
-    """Raise Conflict if an apply changes fields of other managers, or removes some that it claims as empty."""
+    """Raise Conflict if an apply changes fields that others own, or removes them by an empty map or list."""
     conflicts: list[tuple[str, str]] = []
     for entry in others:
         change = trees.comparison_for(entry)
@@ -387,7 +387,7 @@ def _format_manager(entry: ManagedFieldsEntry) -> str:
 
 
 def _without_empty_metadata(tree: Tree) -> Tree:
-    """Remove empty metadata, which only identifies the object and claims no field."""
+    """Return a tree without `metadata` if that is empty, since it then claims no field."""
     return tree if tree["metadata"] else {name: value for name, value in tree.items() if name != "metadata"}
 
 
@@ -410,7 +410,7 @@ def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> No
 
 
 def _format_decode_error(error: DecodeError) -> str:
-    """Return the message of a decoding error; for unknown fields, as Kubernetes words it."""
+    """Return the message for a configuration that cannot be decoded, worded as in Kubernetes."""
     text = str(error)
     unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
     if not unknown or not text.startswith("strict decoding error: "):
@@ -425,14 +425,14 @@ def _has_repeated(value: Any) -> bool:
 
 
 def _last_values(tree: Any) -> Any:
-    """Return the tree without its record of duplicate fields; the last value of each is kept."""
+    """Return a decoded tree as plain values; of a field that occurs twice, the last value."""
     if isinstance(tree, dict):
         return {name: _last_values(value) for name, value in tree.items()}
     return [_last_values(value) for value in tree] if isinstance(tree, list) else tree
 
 
 def _canonical(config: Any, typed: Any) -> Any:
-    """Return the applied configuration with values normalised as the server writes them (`1000m` becomes `1`)."""
+    """Return a configuration with its values as the server stores them, such as `1` for `1000m`."""
     if isinstance(config, dict) and isinstance(typed, dict):
         return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
     if isinstance(config, list) and isinstance(typed, list):
@@ -441,7 +441,7 @@ def _canonical(config: Any, typed: Any) -> Any:
 
 
 def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
-    """Return a managed-fields entry's key; a manager that applies has one entry for all versions."""
+    """Return what identifies a managedFields entry: manager, operation, subresource and, for updates, version."""
     version = "" if entry.operation == APPLY else entry.api_version
     return entry.manager, entry.operation, entry.subresource, version
 
@@ -467,7 +467,7 @@ def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> Mana
 
 
 def _update_entry(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
-    """Return a managed-fields entry with its current fields; its time changes only if the fields do."""
+    """Return an entry with the fields now owned; its time is new only if they have changed."""
     if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
         return before
     return _with_fields(mine, owned)
@@ -478,7 +478,7 @@ def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntr
 
 
 def _merge_oldest(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
-    """Merge the oldest update entries if there are more than MAX_UPDATE_MANAGERS."""
+    """Merge the oldest entries of updates into one, if there are more than MAX_UPDATE_MANAGERS."""
     if len(entries) <= MAX_UPDATE_MANAGERS:
         return entries
     updates = sorted((entry for entry in entries if entry.operation == UPDATE), key=lambda entry: entry.time or "")
@@ -498,7 +498,7 @@ def _merge_oldest(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]
 
 
 def _sort_entries(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
-    """Sort managed-fields entries as Kubernetes does: applied ones first, then by time."""
+    """Return entries in Kubernetes' order: those of applies first, then by time."""
     return sorted(entries, key=_sort_key)
 
 

@@ -21,29 +21,29 @@ _DECODER = msgspec.json.Decoder()
 
 @lru_cache(maxsize=4096)
 def item_element(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
-    """Return the path element of an item in a keyed list, by the names (in order) and values of its keys."""
+    """Return a list item's path element in FieldsV1: `k:` and its keys as JSON, in the order of `names`."""
     return f"k:{msgspec.json.encode(dict(zip(names, keys, strict=True))).decode()}"
 
 
 def value_element(scalar: Any) -> str:
-    """Return the path element of a value in a set."""
+    """Return a set value's path element in FieldsV1: `v:` and the value as JSON."""
     return f"v:{msgspec.json.encode(scalar).decode()}"
 
 
 def is_member(node: Fields) -> bool:
-    """Return whether a field set contains the path of a node itself, not only paths below it."""
+    """Return whether the path of a node is in the field set itself, and not only paths below it."""
     return not node or SELF in node
 
 
 def children_of(node: Fields | None) -> Fields:
-    """Return the children of a field set's node."""
+    """Return a node's children in a field set, without the mark that the node is a member."""
     if not node or SELF not in node:
         return node or {}
     return {element: child for element, child in node.items() if element != SELF}
 
 
 def node_of(children: Fields, *, member: bool) -> Fields | None:
-    """Return a field set's node with these children; None if it has none and is not a member."""
+    """Return a node with these children for a field set; None if it would be neither member nor have children."""
     if not children:
         return {} if member else None
     return {SELF: {}, **children} if member else children
@@ -98,13 +98,13 @@ def intersection(a: Fields, b: Fields) -> Fields:
 
 
 def sort_fields(fields: Fields) -> Fields:
-    """Sort a field set's elements as Kubernetes does: Go programs compare the bytes."""
+    """Return a field set with its elements in Kubernetes' order, since Go programs compare the bytes."""
     in_order: Fields = _DECODER.decode(_IN_ORDER.encode(fields))
     return in_order
 
 
 def paths(fields: Fields, above: str = "") -> Iterator[str]:
-    """Yield a field set's members in readable form: `.spec.containers[name="c"].image`."""
+    """Yield the paths in a field set in readable form, such as `.spec.containers[name="c"].image`."""
     for element, node in fields.items():
         here = above + _format_element(element)
         if is_member(node):

@@ -43,7 +43,7 @@ CUSTOM_MEDIA_TYPES = (
 
 
 class Patcher(msgspec.Struct, frozen=True):
-    """A decoded and checked patch."""
+    """A decoded and validated patch of any format; its `apply` patches the JSON tree of an object."""
 
     apply: Callable[[Any], Any]
     """Applies the patch to an object's tree, which it may modify; returns the patched tree, or raises PatchError."""
@@ -52,7 +52,7 @@ class Patcher(msgspec.Struct, frozen=True):
 
 
 def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
-    """Decode the patch in a request; raise BadRequest or UnsupportedMediaType."""
+    """Decode the patch in a request body. Raise BadRequest if malformed, UnsupportedMediaType for another format."""
     if kind.custom and media_type not in CUSTOM_MEDIA_TYPES[:2]:
         raise api_errors.unsupported_media_type(CUSTOM_MEDIA_TYPES)
     if media_type not in MEDIA_TYPES[:3]:

@@ -24,14 +24,14 @@ _REJECTED = "the server rejected our request due to an error in our request"
 
 
 class PatchError(Exception):
-    """The patch is malformed; the message says why."""
+    """A patch is malformed (HTTP 400); the message says why."""
 
     def status(self, kind: Kind, name: str) -> StatusError:  # noqa: ARG002 - the subclass names the object
         return errors.bad_request(f"error decoding patch: {self}")
 
 
 class Inapplicable(PatchError):
-    """The patch cannot be applied to this object."""
+    """A valid patch cannot be applied to this object, such as a missing path (HTTP 422)."""
 
     def status(self, kind: Kind, name: str) -> StatusError:
         """Return the error for the client, which gives no reason, as in Kubernetes."""
@@ -42,7 +42,7 @@ class Inapplicable(PatchError):
 
 
 def check_operations(operations: Any) -> None:
-    """Raise PatchError for a malformed JSON patch."""
+    """Raise PatchError if the operations of a JSON patch are malformed."""
     if not isinstance(operations, list):
         raise PatchError("a JSON patch is an array of operations")
     if len(operations) > MAX_OPERATIONS:
@@ -52,12 +52,12 @@ def check_operations(operations: Any) -> None:
 
 
 def is_shallow(operations: list[dict[str, Any]]) -> bool:
-    """Return whether the operations of a checked patch cannot nest a tree much deeper than before."""
+    """Return whether operations can nest a tree only slightly deeper, so that its depth needs no check."""
     return all(each["op"] not in {"move", "copy"} and each["path"].count("/") <= _SHALLOW for each in operations)
 
 
 def apply(operations: list[dict[str, Any]], tree: Any) -> Any:
-    """Apply checked operations to a tree, modifying it; values of the patch become part of it."""
+    """Apply checked operations to a JSON tree; return it, modified. Raise Inapplicable if one fails."""
     document = _Document(tree)
     for operation in operations:
         document.apply(operation)
@@ -121,7 +121,7 @@ class _Document:
         return value
 
     def _parent(self, path: list[str], missing: str) -> tuple[Any, str]:
-        """Return the value that contains a path's target, and the last step; raise `missing` if there is none."""
+        """Return the container of a path's target and the key or index in it; raise `missing` without one."""
         try:
             return self._find(path[:-1]), path[-1]
         except Inapplicable:
@@ -206,7 +206,7 @@ def _index(text: str, highest: int, path: list[str]) -> int:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Return whether two JSON values are equal; other than in Python, true does not equal 1."""
+    """Return whether two JSON values are equal; true and 1 are not, unlike in Python."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):

@@ -23,7 +23,7 @@ _ATOMIC_LIST = Merge("atomic")
 
 
 class Node:
-    """A field in a type's merge schema: a struct with named fields, a map, a list, or a leaf written as a whole."""
+    """A node of a type's merge schema, for a field that is a struct, a map, a list, or a leaf replaced as a whole."""
 
     def __init__(self, annotation: Any, merge: Merge | None = None) -> None:
         self._type = _bare(annotation)
@@ -42,24 +42,24 @@ class Node:
 
     @cached_property
     def item(self) -> "Node":
-        """The node of the items of a list or the values of a map."""
+        """The merge schema of a list's items or a map's values."""
         inner = get_args(self._type)[-1]
         bare = _bare(inner)
         own = bare.__merge__ if isinstance(bare, type) and issubclass(bare, Object) else None
         return Node(inner, own)
 
     def child(self, name: str) -> "Node | None":
-        """Return the merge schema of a field or of a map's values; None for an unknown field."""
+        """Return the merge schema of a struct's field or a map's value; None if there is no such field."""
         return self.item if self.shape == "map" else self.fields.get(name)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The names of the key fields of a keyed list; empty for other lists."""
+        """The fields that identify items of a keyed list (merge keys); empty for other lists."""
         return tuple(sorted(self.merge.keys)) if self.merge is not None and self.merge.kind == "map" else ()
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """The defaults of the key fields: protocols, names of local references, zero values that Go always writes."""
+        """The values that merge keys have when they are absent, such as `TCP` for a protocol."""
         infos = msgspec.structs.fields(self.item._type) if self.item.shape == "struct" else ()
         found = {info.encode_name: cast("Any", info.default_factory)() for info in infos if is_required(info)}
         if self.item._type is LocalObjectReference:
@@ -68,11 +68,7 @@ class Node:
 
 
 class CustomNode(Node):
-    """A field of a custom object, by its schema.
-
-    An object with declared properties is a struct, one without is a map that merges by key. A node without a schema is
-    a leaf.
-    """
+    """A field's merge schema in a custom kind: a struct with properties, else a map; a leaf without schema."""
 
     def __init__(self, schema: Structural | None) -> None:
         self._schema = schema
@@ -98,12 +94,12 @@ class CustomNode(Node):
         return CustomNode((schema.items if self.shape == "list" else schema.additional) if schema else None)
 
     def child(self, name: str) -> Node | None:
-        """Return the node of a field; fields without a schema merge as objects, and lists in them are replaced."""
+        """Return the merge schema of a field; without a schema, objects merge and lists are replaced."""
         return self.item if self.shape == "map" else self.fields.get(name) or _DEDUCED
 
 
 class _Deduced(Node):
-    """A value without a schema: objects merge field by field, any other value is written as a whole."""
+    """A merge schema for values without schema: objects merge field by field, other values are replaced."""
 
     def __init__(self) -> None:
         self.shape = "map"
@@ -139,7 +135,7 @@ _CUSTOM: WeakKeyDictionary[type[Object], Node] = WeakKeyDictionary()
 
 
 def schema_of(object_type: type[Object]) -> Node:
-    """Return the merge rules of a type."""
+    """Return the merge schema of a type, for strategic merge patch and server-side apply."""
     if not issubclass(object_type, Dynamic):
         return _built_in(object_type)
     node = _CUSTOM.get(object_type)
@@ -154,7 +150,7 @@ def _built_in(object_type: type[Object]) -> Node:
 
 
 def _bare(annotation: Any) -> Any:
-    """Return a Python type without annotations and without None."""
+    """Return a type annotation reduced to its type: without `Annotated` and without None."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:

@@ -26,7 +26,7 @@ _ORDER = "$setElementOrder/"
 
 
 def merge_values(target: Any, patch: Any) -> Any:
-    """Merge a JSON merge patch into a target, which may be modified; return the result."""
+    """Apply a JSON merge patch; return the result, which may be the modified target."""
     if not isinstance(patch, dict):
         return patch
     result = target if isinstance(target, dict) else {}
@@ -39,7 +39,7 @@ def merge_values(target: Any, patch: Any) -> Any:
 
 
 def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
-    """Merge a strategic merge patch into a target, which may be modified; return the result."""
+    """Apply a strategic merge patch to an object's tree; return the result, which may be the modified target."""
     if _MARK not in "".join(patch):
         return _merge_fields(target, patch, node)
     directive = patch.get(_PATCH)
@@ -92,7 +92,7 @@ def _merge_value(found: Any, value: Any, node: Node | None, order: Any) -> Any:
 
 
 def _new_list(items: list[Any], node: Node) -> list[Any]:
-    """Return the items of a patch for a list that the object lacks; they need no merge keys."""
+    """Return a patch's list, without directives, for a field the object lacks; no item needs a merge key."""
     is_keyed = bool(node.merge and node.merge.patch_key)
     if any(isinstance(each, _HOLDERS) is not is_keyed for each in items):
         return _merge_list([], items, node, None)  # which refuses them
@@ -127,7 +127,7 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
 
 
 def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None) -> list[Any]:
-    """Merge list items with equal merge keys; append new ones."""
+    """Merge the items with equal merge keys, and append the new ones; return the list."""
     items, replace = _without_directives(patch, key, found)
     result: list[Any] = [] if replace else found
     places = {_identity(result[place], key): place for place in reversed(range(len(result)))}
@@ -145,7 +145,7 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
 
 
 def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[list[dict[str, Any]], bool]:
-    """Return the patch's items to merge and whether they replace the list; delete items from `found`."""
+    """Return the items to merge and whether they replace the list; `$patch: delete` items are removed in `found`."""
     items, replace = [], False
     gone = set()
     for item in patch:
@@ -166,7 +166,7 @@ def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[l
 
 
 def _order_items(items: list[Any], wanted: list[Any], before: list[Any], key: str) -> list[Any]:
-    """Return list items in the order that the patch requests; others keep their position relative to these."""
+    """Return items in the order that the patch requests; other items keep their position among these."""
     rank = {identity: place for place, identity in enumerate(wanted)}
     was = {identity: place for place, identity in enumerate(before)}
     named = deque(

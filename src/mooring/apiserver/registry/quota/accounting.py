@@ -44,8 +44,8 @@ _MAX_QUOTAS = 40
 _MAX_BYTES = 512 * 1024
 
 
-class _Entry(msgspec.Struct, eq=False):
-    """A write that waits for the next quota transaction of its namespace."""
+class _QueuedWrite(msgspec.Struct, eq=False):
+    """A write that waits to be committed with the quotas of its namespace, and the future of its outcome."""
 
     write: Write
     change: Change
@@ -56,13 +56,13 @@ class _Entry(msgspec.Struct, eq=False):
         return not self.done.done()
 
     def settle(self, outcome: Outcome | Exception) -> None:
-        """Report the outcome or the error to the writer, unless it has been cancelled."""
+        """Set the outcome or error that the writer awaits; do nothing if it was cancelled."""
         if self.is_open:
             self.done.set_exception(outcome) if isinstance(outcome, Exception) else self.done.set_result(outcome)
 
 
 class Quota(msgspec.Struct):
-    """A stored quota, and its usage after the writes checked so far."""
+    """A stored ResourceQuota, and its usage including the writes that are checked but not yet committed."""
 
     kv: KeyValue
     object: ResourceQuota
@@ -70,7 +70,7 @@ class Quota(msgspec.Struct):
     is_touched: bool = False
 
     def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
-        """Add a change to the usage, if this quota counts it; raise Forbidden if the quota is exceeded."""
+        """Return this quota and its usage after a change; None if unaffected. Raise Forbidden if it is exceeded."""
         difference = usage_difference(self.object, self.used, change)
         if difference:
             return self, add_difference(self.object, self.used, difference, change)
@@ -80,28 +80,28 @@ class Quota(msgspec.Struct):
 
 
 class _NamespaceLock(asyncio.Lock):
-    """The lock under which this server writes the quotas of one namespace."""
+    """The lock by which this server's writes of a namespace's quotas do not conflict with each other."""
 
     is_crowded = False
     """Whether the last transaction committed several writes, so that the next write waits to be batched as well."""
 
 
 class _Update(NamedTuple):
-    """A write of a quota's status, and the quota after it."""
+    """The write of a quota's new status, and the quota as it is after that."""
 
     write: Put
     quota: ResourceQuota
 
 
 class QuotaAccounting:
-    """Commits writes together with the quotas that count them."""
+    """Commits writes in one transaction with the usage of the quotas that count their objects."""
 
     def __init__(self, store: Store, stored: Stored, evaluators: Evaluators, decoded: DecodedCache) -> None:
         self._store = store
         self._stored = stored
         self._evaluators = evaluators
         self._cache = decoded
-        self._waiting: dict[str, list[_Entry]] = {}
+        self._waiting: dict[str, list[_QueuedWrite]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._locks: BoundedCache[str, _NamespaceLock] = BoundedCache(_MAX_LOCKS)
         self.to_recount: set[str] = set()
@@ -109,13 +109,13 @@ class QuotaAccounting:
         self.recount_requested = asyncio.Event()
 
     def recount(self, namespace: str) -> None:
-        """Request a recount of the quotas of a namespace; of all namespaces if it is empty, as for a new kind."""
+        """Request that a namespace's quotas be recounted; all quotas if the namespace is empty."""
         self.to_recount.add(namespace)
         self.recount_requested.set()
 
     async def write(self, write: Write, change: Change) -> Outcome:
-        """Commit an admitted object together with the changed quota usage; raise Forbidden if a quota is exceeded."""
-        entry, namespace = _Entry(write, change), (change.new or change.old or Resource()).metadata.namespace
+        """Commit an admitted write with the new usage of its quotas; raise Forbidden if one is exceeded."""
+        entry, namespace = _QueuedWrite(write, change), (change.new or change.old or Resource()).metadata.namespace
         lock = self.lock_of(namespace)
         if namespace in self._tasks or lock.locked() or lock.is_crowded:
             self._waiting.setdefault(namespace, []).append(entry)
@@ -129,24 +129,24 @@ class QuotaAccounting:
         return await entry.done
 
     def _start_committing(self, namespace: str) -> None:
-        """Start the task that commits waiting writes, unless it runs; it begins in the event loop's next turn."""
+        """Start a task that commits a namespace's queued writes, unless one runs or none is queued."""
         if namespace in self._waiting and namespace not in self._tasks:
             task = asyncio.create_task(self._commit_waiting(namespace), name=f"quotas of {namespace}")
             self._tasks[namespace] = task
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
-        """Raise Forbidden if a dry-run write would be refused."""
+        """Raise Forbidden if quotas would refuse a write, for a dry run; nothing is charged."""
         change = self.change(kind, new, old, subresource)
         if change is not None:
             await self._store.revision()
             _charge_all(self.quotas(new.metadata.namespace), change)
 
-    def is_idle(self, namespace: str) -> bool:
-        """Return whether a namespace has no quotas in this server's memory."""
+    def has_no_quotas(self, namespace: str) -> bool:
+        """Return whether this server's copy of the store has no ResourceQuota in a namespace."""
         return not self._store.peek_all(self._stored.prefix_of(namespace))
 
     def change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
-        """Return how a write changes quota usage; None for nearly all writes, which do not."""
+        """Return the change of quota usage by a write; None if no quota can count it, as for most writes."""
         obj = new or old
         if obj is None or not kind.namespaced:
             return None
@@ -161,12 +161,11 @@ class QuotaAccounting:
         return Change(evaluator, new, old, subresource)
 
     def quotas(self, namespace: str) -> list[Quota]:
-        """Return the quotas of a namespace in this server's memory, by name."""
+        """Return a namespace's quotas by name, from this server's copy of the store."""
         items = self._store.peek_all(self._stored.prefix_of(namespace))
         return [Quota(kv, found := self.decode_quota(kv), found.status.used) for kv in items]
 
     def decode_quota(self, kv: KeyValue) -> ResourceQuota:
-        """Return a stored quota, from the cache of decoded objects if possible."""
         return self._cache.get(kv, self._decode)
 
     def _decode(self, kv: KeyValue) -> ResourceQuota:
@@ -175,7 +174,7 @@ class QuotaAccounting:
     # -- taking turns
 
     def lock_of(self, namespace: str) -> "_NamespaceLock":
-        """Return the lock for quota writes in a namespace, by which this server avoids conflicts with itself."""
+        """Return the lock that this server holds while it writes quotas of a namespace; avoids conflicts."""
         lock = self._locks.get(namespace)
         if lock is None:
             lock = _NamespaceLock()
@@ -183,7 +182,7 @@ class QuotaAccounting:
         return lock
 
     async def _commit_waiting(self, namespace: str) -> None:
-        """Commit the waiting writes, one transaction after the other, until none waits."""
+        """Commit a namespace's queued writes, one transaction after the other, until none is left."""
         try:
             while waiting := [entry for entry in self._waiting.get(namespace, ()) if entry.is_open]:
                 batch = _first_batch(waiting)
@@ -202,7 +201,7 @@ class QuotaAccounting:
             for entry in self._waiting.pop(namespace, ()):
                 entry.done.cancel()
 
-    async def _commit(self, namespace: str, batch: Sequence[_Entry]) -> None:
+    async def _commit(self, namespace: str, batch: Sequence[_QueuedWrite]) -> None:
         has_retried = False
         for _ in range(_ATTEMPTS):
             batch = [entry for entry in batch if entry.is_open]
@@ -238,8 +237,8 @@ class QuotaAccounting:
             evaluator, obj = entry.change.evaluator, entry.change.new or entry.change.old or Resource()
             entry.settle(errors.conflict(evaluator.resource, obj.metadata.name, group=evaluator.group))
 
-    async def _relieve(self, namespace: str, batch: Sequence[_Entry], error: DiskFull) -> None:
-        """Commit deletions without updating quotas, because the store is full; quotas are recounted later."""
+    async def _relieve(self, namespace: str, batch: Sequence[_QueuedWrite], error: DiskFull) -> None:
+        """Commit queued deletions without their quotas, since the store is full; request a recount."""
         self.recount(namespace)
         for entry in batch:
             if isinstance(entry.write, Delete):
@@ -248,7 +247,7 @@ class QuotaAccounting:
                 entry.settle(error)
 
     def _update(self, quota: Quota, hard: Usage, used: Usage) -> "_Update":
-        """Return the write that sets limits and usage in a quota's status, at its revision."""
+        """Return the write that sets a quota's limits and usage in its status, if its revision is unchanged."""
         status = replace(quota.object.status, hard=hard, used=used)
         shown = replace(quota.object, metadata=replace(quota.object.metadata), status=status)
         return _Update(Put(quota.kv.key, self._stored.encode(shown), expect=quota.kv.mod_revision), shown)
@@ -261,16 +260,16 @@ class QuotaAccounting:
                 self._cache.put(outcome.key, outcome.revision, self._decode, update.quota)
 
     async def replace(self, quota: Quota, hard: Usage, used: Usage) -> bool:
-        """Set limits and usage in a quota's status; return False on a conflict."""
+        """Write a quota's limits and usage into its status; return False on a write conflict."""
         update = self._update(quota, hard, used)
         outcome = await self._store.write(update.write)
         self._cache_written([update], {outcome.key: outcome})
         return isinstance(outcome, Event)
 
 
-def _first_batch(waiting: Sequence[_Entry]) -> list[_Entry]:
-    """Return the first waiting writes that fit into one transaction; a write of a quota gets its own transaction."""
-    batch: list[_Entry] = []
+def _first_batch(waiting: Sequence[_QueuedWrite]) -> list[_QueuedWrite]:
+    """Return the first queued writes that one transaction can take; a write of a quota is alone in one."""
+    batch: list[_QueuedWrite] = []
     keys: set[str] = set()
     size = preconditions = 0
     for entry in waiting:
@@ -287,9 +286,9 @@ def _first_batch(waiting: Sequence[_Entry]) -> list[_Entry]:
     return batch
 
 
-def _check(quotas: Sequence[Quota], batch: Sequence[_Entry]) -> dict[_Entry, errors.StatusError]:
-    """Charge writes in order; return the refused ones with their errors."""
-    refused: dict[_Entry, errors.StatusError] = {}
+def _check(quotas: Sequence[Quota], batch: Sequence[_QueuedWrite]) -> dict[_QueuedWrite, errors.StatusError]:
+    """Charge queued writes to the quotas in order; return the refused ones with their errors."""
+    refused: dict[_QueuedWrite, errors.StatusError] = {}
     for entry in batch:
         others = [quota for quota in quotas if quota.kv.key != entry.write.key]
         try:
@@ -300,7 +299,7 @@ def _check(quotas: Sequence[Quota], batch: Sequence[_Entry]) -> dict[_Entry, err
 
 
 def _charge_all(quotas: Sequence[Quota], change: Change) -> None:
-    """Charge a change to all quotas that count it, or to none; raise Forbidden."""
+    """Charge a change to every quota that counts it or, if one is exceeded, to none and raise Forbidden."""
     charges = [charge for quota in quotas if (charge := quota.charge(change))]
     if len(charges) > _MAX_QUOTAS and change.may_be_rejected:
         raise change.forbidden(f"more than {_MAX_QUOTAS} quotas of its namespace count it; delete some")

@@ -34,7 +34,7 @@ _AT_ONCE = 200
 
 
 class Recount:
-    """Keeps the usage in the status of all quotas current."""
+    """Recounts the usage of ResourceQuotas: of new and changed ones, after errors, and of all periodically."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
@@ -47,7 +47,7 @@ class Recount:
         self._news = context.accounting.recount_requested
 
     def _schedule_requested(self) -> None:
-        """Schedule a recount of quotas in doubt; those of one namespace after a pause, as more writes may follow."""
+        """Schedule the recounts that the accounting requested; for one namespace, a moment later."""
         while self._context.accounting.to_recount:
             namespace = self._context.accounting.to_recount.pop()
             for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
@@ -59,7 +59,7 @@ class Recount:
         self._news.set()
 
     async def run(self) -> None:
-        """Count until the store is closed."""
+        """Recount quotas as they become due, until the store is closed."""
         counting = asyncio.create_task(self._count_due(), name="counting of quotas")
         try:
             await repeat_until_closed(self._follow)
@@ -67,7 +67,7 @@ class Recount:
             counting.cancel()
 
     async def _follow(self) -> None:
-        """Schedule all quotas, then those that are new or whose limits have changed."""
+        """Schedule all quotas, then those that are created or whose limits change."""
         accounting, page = self._context.accounting, await self._store.range(self._stored.prefix)
         for kv in page.items:
             self._schedule(kv.key, 0.0)
@@ -95,7 +95,6 @@ class Recount:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Wait until a quota is due or scheduled."""
         waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._news.wait())]
         if self._due:
             seconds = max(min(self._due.values()) - self._clock.monotonic(), 0.0)
@@ -107,7 +106,7 @@ class Recount:
                 task.cancel()
 
     async def _count(self, key: str) -> None:
-        """Write the usage of a quota into its status, unless that is up to date."""
+        """Recount one quota and write its usage into its status, unless that is right already."""
         namespace = key.removeprefix(self._stored.prefix).partition("/")[0]
         known: dict[str, tuple[int, Usage]] = {}
         await self._store.write_all(())  # after the writes that began before the quota existed
@@ -126,7 +125,7 @@ class Recount:
             self._due.setdefault(key, self._clock.monotonic() + _RESYNC_SECONDS)
 
     async def _update(self, quota: Quota, known: dict[str, tuple[int, Usage]]) -> bool:
-        """Bring a quota's status up to date; return False on a conflict."""
+        """Write a quota's current usage into its status if it differs; return False on a write conflict."""
         used = await self._usage(quota.object, known)
         was, hard = quota.object.status, quota.object.spec.hard
         if was.hard == hard and was.used == used:
@@ -139,9 +138,9 @@ class Recount:
         return next((each for each in self._context.accounting.quotas(namespace) if each.kv.key == key), None)
 
     async def _usage(self, quota: ResourceQuota, known: dict[str, tuple[int, Usage]]) -> Usage:
-        """Return the usage of a quota by the objects of its namespace, in the order of its limits.
+        """Return the usage of a quota, computed from its namespace's objects in memory.
 
-        Objects are read from memory without waiting. `known` caches the usage of single objects by revision.
+        Resources are in the order of the quota's limits. `known` caches the usage of single objects by revision.
         """
         found = list(self._find_measured_kinds(quota))
         objects = [
@@ -166,7 +165,7 @@ class Recount:
         return {name: used.get(name, kept.get(name, ZERO)) for name in quota.spec.hard if name in used or name in kept}
 
     def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator[Any], Stored]]:
-        """Yield the kinds whose objects use resources that a quota limits."""
+        """Yield the kinds whose objects use a resource that a quota limits, with their evaluators."""
         for stored in self._context.every_stored():
             evaluator = self._evaluators.of(stored.hub)
             if evaluator is not None and any(map(evaluator.measures, quota.spec.hard)):
@@ -174,7 +173,7 @@ class Recount:
 
     @staticmethod
     def _count_usage(quota: ResourceQuota, evaluator: Evaluator[Any], names: Iterable[str], number: int) -> Usage:
-        """Return the usage of objects that only count by number; no quota scope selects them."""
+        """Return the usage by `number` objects of a kind of which a quota only limits the number."""
         if not is_in_scope(quota.spec, evaluator, quota):
             return {}
         one = evaluator.usage(quota)

@@ -27,15 +27,15 @@ _GUESSES = 16
 
 
 class TakenError(Exception):
-    """The address cannot be allocated; the message is Kubernetes'."""
+    """A requested cluster IP is in use or in no ServiceCIDR; the message is worded as in Kubernetes."""
 
 
 class FullError(Exception):
-    """All addresses of a family are allocated."""
+    """No cluster IP of the requested IP family is free."""
 
 
 class ClusterAddresses:
-    """Allocates and releases cluster IPs."""
+    """Allocates cluster IPs from the ServiceCIDRs, by creating IPAddress objects, and releases them."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
@@ -44,11 +44,11 @@ class ClusterAddresses:
         self._networks = DerivedValue(context.store, networks.prefix, ServiceCIDR, _networks)
 
     def networks(self, family: str) -> list[Network]:
-        """Return the networks of a family, the oldest first."""
+        """Return the ServiceCIDR networks of an IP family, the oldest first."""
         return [network for network in self._networks.value() if family_of(network) == family]
 
     async def take(self, text: str, service: Service, *, dry_run: bool) -> None:
-        """Allocate a requested address; raise TakenError."""
+        """Allocate a cluster IP that the Service requests; raise TakenError if it is not available."""
         address = ip_address(text)
         networks = self.networks(family_of(address))
         if not any(address in network and _is_given(address, network) for network in networks):
@@ -57,7 +57,7 @@ class ClusterAddresses:
             raise TakenError("provided IP is already allocated")
 
     async def take_any(self, family: str, service: Service, *, dry_run: bool) -> str:
-        """Allocate any address of a family; raise FullError."""
+        """Allocate a free cluster IP of an IP family and return it; raise FullError if none is free."""
         for network in self.networks(family):
             for address in _candidates(network):
                 if self._context.store.peek(self._key(address)) is None and await self._claim(
@@ -67,7 +67,7 @@ class ClusterAddresses:
         raise FullError("range is full")
 
     async def release(self, text: str, service: Service) -> None:
-        """Release the address of a Service."""
+        """Delete the IPAddress by which a Service holds a cluster IP."""
         kv = await self._context.store.get(self._key(ip_address(text)))
         if kv is None:
             return
@@ -102,7 +102,7 @@ def family_of(place: Address | Network) -> str:
 
 
 def parent_of(service: Service) -> ParentReference:
-    """Return the `parentRef` of an IPAddress: a reference to its Service."""
+    """Return the `parentRef` for a Service's IPAddress objects."""
     return ParentReference(resource="services", namespace=service.metadata.namespace, name=service.metadata.name)
 
 
@@ -118,7 +118,7 @@ def _networks(cidrs: list[ServiceCIDR]) -> list[Network]:
 
 
 def _span(network: Network) -> tuple[int, int]:
-    """Return the first address of a network that can be allocated, and the number of such addresses."""
+    """Return a network's first address that may be allocated, and the number of such addresses."""
     count = network.num_addresses - (2 if network.version == 4 else 1)
     return int(network.network_address) + 1, max(min(count, _LARGEST), 0)
 
@@ -130,7 +130,7 @@ def _is_given(address: Address, network: Network) -> bool:
 
 
 def _candidates(network: Network) -> Iterator[Address]:
-    """Yield addresses to try: random ones of the upper part, then all of it; the lower part, for users, last."""
+    """Yield addresses to try: some random ones of the upper part, then all of it, then the lower part."""
     first, count = _span(network)
     if not count:
         return

@@ -24,7 +24,7 @@ _SPEC = Path("spec")
 
 
 class Reservation(msgspec.Struct):
-    """The addresses and ports allocated for a Service, and those that it no longer uses."""
+    """The cluster IPs and node ports newly allocated for a Service, and those that its update gives up."""
 
     allocation: "ServiceAllocation"
     service: Service
@@ -34,21 +34,24 @@ class Reservation(msgspec.Struct):
     left_ports: list[int] = msgspec.field(default_factory=list)
 
     async def settle(self, is_written: bool) -> None:
-        """Release what a written Service no longer uses, or what was allocated for one that was not written."""
+        """Release what the update gave up if the Service was written, otherwise what was allocated."""
         for address in self.left if is_written else self.taken:
             await self.allocation.addresses.release(address, self.service)
         await self.allocation.ports.release(self.left_ports if is_written else self.taken_ports)
 
 
 class ServiceAllocation:
-    """Allocates and releases the addresses and ports of Services."""
+    """Allocates cluster IPs, node ports and health-check ports of Services, and releases them."""
 
     def __init__(self, context: HandlerContext, ports: range) -> None:
         self.addresses = ClusterAddresses(context)
         self.ports = NodePorts(context, ports)
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Callable[[bool], Awaitable[None]]:
-        """Allocate what addresses and ports a Service lacks, in its fields; raise a `StatusError` if none is left."""
+        """Set the addresses and ports that a Service lacks; raise a `StatusError` if none is left.
+
+        The returned function must be called after the write, with whether that succeeded: it releases what is unused.
+        """
         made = Reservation(self, new)
         try:
             await self._reserve_addresses(made, new, old, dry_run=dry_run)
@@ -59,7 +62,7 @@ class ServiceAllocation:
         return Reservation(self, new).settle if dry_run else made.settle
 
     async def release(self, service: Service) -> None:
-        """Release all addresses and ports of a deleted Service."""
+        """Release the addresses and ports of a Service that was deleted."""
         allocated = Reservation(self, service, taken=addresses_of(service), taken_ports=sorted(ports_of(service)))
         await allocated.settle(False)
 
@@ -93,7 +96,7 @@ class ServiceAllocation:
 
     async def _reserve_ports(self, made: Reservation, new: Service, old: Service | None, *, dry_run: bool) -> None:
         had, spec = ports_of(old) if old else set(), new.spec
-        needs_port, needs_check = _missing(new), needs_health_check(spec) and not spec.health_check_node_port
+        needs_port, needs_check = _ports_to_allocate(new), needs_health_check(spec) and not spec.health_check_node_port
         wanted = ports_of(new) - had
         if wanted or needs_port or needs_check:
             try:
@@ -110,8 +113,8 @@ class ServiceAllocation:
         made.left_ports = sorted(had - ports_of(new))
 
 
-def _missing(service: Service) -> list[int]:
-    """Return the service ports that need a node port. Equal ports of several protocols share one."""
+def _ports_to_allocate(service: Service) -> list[int]:
+    """Return the `port` numbers without a node port; ports with an equal number (TCP, UDP) get the same one."""
     spec = service.spec
     allocates = spec.type == "NodePort" or (
         spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is not False

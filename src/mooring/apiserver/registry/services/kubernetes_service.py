@@ -38,7 +38,7 @@ _SOMEWHERE = "192.0.2.1"
 
 
 class ServerAddress(msgspec.Struct, frozen=True, order=True):
-    """The IP address and port at which a server is reached."""
+    """The advertised IP address and port of one API server."""
 
     port: int
     address: str
@@ -48,7 +48,7 @@ class ServerAddress(msgspec.Struct, frozen=True, order=True):
 
 
 class KubernetesService:
-    """Maintains the Service `kubernetes` for one server. `own` is its address; None if only local."""
+    """Keeps the Service `default/kubernetes` pointing at the API servers. `own` is this one's address, or None."""
 
     def __init__(
         self, calls: LoopbackClient, clock: Clock, own: ServerAddress | None, cluster_ip: str, *, is_shared: bool
@@ -62,7 +62,7 @@ class KubernetesService:
         self._has_left = False
 
     async def run(self) -> None:
-        """Reconcile every ten seconds, until cancelled."""
+        """Reconcile the Service and its endpoints every ten seconds, until cancelled."""
         while True:
             async with self._turn:
                 try:
@@ -73,7 +73,7 @@ class KubernetesService:
             await self._clock.sleep(INTERVAL_SECONDS)
 
     async def reconcile(self) -> None:
-        """Bring Service, Endpoints and EndpointSlice up to date."""
+        """Renew this server's Lease; update Service, Endpoints and EndpointSlice to the live servers."""
         await self._renew_lease()
         if self._own is None:
             await self._ensure_service(0)
@@ -87,7 +87,7 @@ class KubernetesService:
         await self._calls.ensure(_slice(addresses, first.port), _complete)
 
     async def leave(self) -> None:
-        """Remove this server from the endpoints, if there are other servers.
+        """Remove this server from the endpoints, unless it is the only one.
 
         A running reconciliation is finished first; interrupted, it could leave the Service without an address.
         """
@@ -100,7 +100,7 @@ class KubernetesService:
                 await self._calls.delete(_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
 
     async def _ensure_service(self, target: int) -> None:
-        """Create the Service if it does not exist; changes by users stay, as in Kubernetes."""
+        """Create the Service if it is missing; an existing one is not changed, as in Kubernetes."""
         await self._calls.ensure(_service(self._cluster_ip, target))
 
     async def _places(self, own: ServerAddress) -> list[ServerAddress]:
@@ -118,7 +118,7 @@ class KubernetesService:
         return places
 
     async def _renew_lease(self) -> None:
-        """Renew this server's identity Lease: always if other servers share the store, otherwise before it expires."""
+        """Renew this server's identity Lease: each time if other servers exist, else before it expires."""
         now = self._clock.now()
         seconds = _SHARED_LEASE_SECONDS if self._is_shared else _LEASE_SECONDS
         wanted = _lease(self._own, now, seconds)
@@ -128,7 +128,7 @@ class KubernetesService:
 
 
 def find_advertised_address(address: str, bound: str, port: int) -> ServerAddress | None:
-    """Return the address to advertise for a server that listens on `bound`; `address` is the configured one, if any."""
+    """Return the address to advertise: the configured one, else `bound`, else this machine's; None if unknown."""
     if address:
         return ServerAddress(port, address)
     if not _is_local(bound):
@@ -138,7 +138,7 @@ def find_advertised_address(address: str, bound: str, port: int) -> ServerAddres
 
 
 def _outgoing_address() -> str:
-    """Return the address of this machine for outgoing connections; empty if there is none."""
+    """Return this machine's IP address for outgoing connections; empty if it has none."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect((_SOMEWHERE, 9))
         found: str = asking.getsockname()[0]
@@ -222,7 +222,7 @@ def _is_fresh(lease: Lease, now: datetime) -> bool:
 
 
 def _complete(found: Resource, wanted: Resource) -> bool:
-    """Set the content and labels of a stored object to the wanted ones; return whether something changed."""
+    """Copy content and labels of `wanted` into a stored object where they differ; return whether any did."""
     before = copy_of(found)
     for name in wanted.__struct_fields__:
         if name not in {"kind", "api_version", "metadata"}:

@@ -24,7 +24,7 @@ class PortError(Exception):
 
 
 class NodePorts:
-    """Allocates and releases node ports."""
+    """Allocates node ports, stored as a bitmap in one object, and releases them."""
 
     def __init__(self, context: HandlerContext, ports: range) -> None:
         self._context = context
@@ -35,7 +35,7 @@ class NodePorts:
         """Held while this server changes the object, so that only other servers can cause conflicts."""
 
     async def take(self, wanted: Collection[int], number: int, *, dry_run: bool) -> list[int]:
-        """Allocate requested ports and a number of random ones; return the latter. Raise PortError."""
+        """Allocate the wanted node ports, else raise PortError, and `number` random ones; return the random ones."""
         for port in wanted:
             if port not in self.ports:
                 last = self.ports[-1]
@@ -54,7 +54,7 @@ class NodePorts:
         raise errors.too_many_requests("other servers change node ports all the time: try again", 1)
 
     async def release(self, ports: Iterable[int]) -> None:
-        """Release node ports."""
+        """Mark node ports as free in the stored bitmap."""
         gone = set(ports)
         if not gone:
             return
@@ -66,7 +66,7 @@ class NodePorts:
                     return
 
     async def replace(self, used: Collection[int]) -> None:
-        """Set the allocated ports, for the repair after a crash."""
+        """Write the set of allocated node ports into the stored bitmap, replacing it (repair)."""
         kv = await self._context.store.get(self._key)
         wanted = {port for port in used if port in self.ports}
         if kv is None or self.allocated_ports(kv) != wanted or self._decode_allocation(kv).range != self._range:
@@ -109,7 +109,7 @@ class NodePorts:
         return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
 
     def _choose(self, used: Collection[int], number: int) -> list[int]:
-        """Choose random free ports, from the upper part if possible, because users choose from the lower one."""
+        """Return random free node ports, preferably of the upper range: users choose from the lower one."""
         if not number:
             return []
         count = len(self.ports)

@@ -27,7 +27,7 @@ _GRACE = timedelta(seconds=60)
 
 
 class Repair:
-    """Repairs the allocated addresses and ports of a cluster."""
+    """Makes the allocated cluster IPs and node ports match the Services, after a server has crashed."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Repair:
         """Allocated ports that no Service used at the last repair."""
 
     async def prepare(self) -> None:
-        """Create the ServiceCIDR of a new cluster, and repair."""
+        """Create the ServiceCIDR of a new cluster, then repair once."""
         await self._ensure_networks()
         await self.repair(at_start=not self._is_shared)
 
@@ -61,7 +61,11 @@ class Repair:
                 log.warning("The addresses of Services cannot be checked", extra={"fields": {"why": str(error)}})
 
     async def repair(self, *, at_start: bool = False) -> None:
-        """Make allocations match the Services; `at_start`, with no other server, also release the newest ones."""
+        """Allocate what Services use, and release what none uses.
+
+        Recent allocations are kept, since their Service may not be written yet; with `at_start` (no other server runs)
+        they are released too.
+        """
         services = await self._calls.list(Service)
         await self._repair_addresses(services, at_start=at_start)
         await self._repair_ports(services, at_start=at_start)
@@ -109,7 +113,7 @@ class Repair:
         await self._allocation.ports.replace(used | kept)
 
     async def _ensure_networks(self) -> None:
-        """Create the ServiceCIDR of the flags, or add a second network to it; existing networks never change."""
+        """Create the ServiceCIDR that the flags name, or add a second IP family to it; never change networks."""
         wanted = list(self._network.cluster_ips)
         found = await self._calls.get(ServiceCIDR, NAME)
         if found is None:

@@ -32,7 +32,7 @@ _ATTRIBUTE: Final = re.compile(rb"""(\s)([a-zA-Z]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\
 
 
 async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) -> AsyncIterator[bytes]:
-    """Yield a page piece by piece, with `change` applied to its links."""
+    """Yield an HTML page in pieces, with its links (`href`, `src` and others) replaced by `change`."""
     rest = b""
     try:
         async for piece in page:

@@ -23,11 +23,11 @@ _HEAD_BYTES = 64 * 1024
 
 
 class CallError(Exception):
-    """The request got no response. The message has the cause, without the node's name."""
+    """A request to a kubelet or pod got no response; the message has the cause without the node's name."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A host and port to connect to, by TLS if `tls` is set."""
+    """The host and port of a server, and its TLS context if it is to be called by TLS."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class NodeRequest(msgspec.Struct):
-    """A request with a percent-encoded target."""
+    """An HTTP request to a kubelet or pod; its target (path and query) is percent-encoded."""
 
     method: str
     target: str
@@ -49,7 +49,7 @@ class NodeRequest(msgspec.Struct):
     body: bytes = b""
 
     def serialize(self) -> bytes:
-        """Return the bytes to send; raise HeadError if a header could start another request."""
+        """Return the request line, headers and body as bytes; raise HeadError if a header has a line break."""
         headers = [("host", self.host), *self.headers]
         if self.body or self.method in {"POST", "PUT", "PATCH"}:
             headers.append(("content-length", str(len(self.body))))
@@ -58,7 +58,7 @@ class NodeRequest(msgspec.Struct):
 
 
 async def send(address: Address, request: NodeRequest) -> "NodeResponse":
-    """Send a request and read the head of its response. Raise CallError, or HeadError before anything is sent."""
+    """Send a request; return its response once the headers are read. Raise CallError, or HeadError before sending."""
     data = request.serialize()
     connection = await _connect(address)
     try:
@@ -106,7 +106,7 @@ async def _open(address: Address) -> Connection:
 
 
 async def _open_first(hosts: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the first host that accepts a connection; raise the last host's error if none does."""
+    """Connect to the first host that accepts; return the streams. Raise the last host's error if none does."""
     for host in hosts[:-1]:
         with suppress(OSError):
             return await asyncio.open_connection(host, port, limit=CHUNK)
@@ -114,7 +114,7 @@ async def _open_first(hosts: Sequence[str], port: int) -> tuple[asyncio.StreamRe
 
 
 class NodeResponse:
-    """A response whose head was read. It iterates over the body in pieces and must be closed."""
+    """A response whose headers were read. Iterating over it yields the body in pieces; it must be closed."""
 
     def __init__(self, connection: Connection, *, is_head: bool = False) -> None:
         self._connection = connection
@@ -148,7 +148,7 @@ class NodeResponse:
     # -- reading
 
     async def read_head(self) -> None:
-        """Read to the end of the headers; raise ConnectionLostError if they are no HTTP."""
+        """Read until the headers are complete; raise ConnectionLostError if the bytes are not HTTP."""
         size = 0
         while not self.status:
             data = await self._connection.read()
@@ -158,7 +158,7 @@ class NodeResponse:
             self._feed(data)
 
     def first(self) -> Mapping[str, str]:
-        """Return headers by name; of repeated ones the first."""
+        """Return the headers by lower-case name; of repeated ones, the first value."""
         return dict(reversed(self.headers))
 
     def _feed(self, data: bytes) -> None:
@@ -173,7 +173,7 @@ class NodeResponse:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece of the body; raise ConnectionLostError when it breaks off."""
+        """Return the next piece of the body; raise ConnectionLostError if it is cut off."""
         piece = await self._next_piece()
         if not piece:
             await self.aclose()
@@ -201,7 +201,7 @@ class NodeResponse:
         self._connection.abort()
 
     async def text(self, most: int = 16 * 1024) -> bytes:
-        """Return the first bytes of the body, for an error message."""
+        """Return at most this many bytes of the body, for an error message."""
         found = bytearray()
         with suppress(ConnectionLostError, TimeoutError):
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -213,5 +213,5 @@ class NodeResponse:
         return bytes(found[:most])
 
     def take_connection(self) -> tuple[Connection, bytes]:
-        """Return the connection after 101, and the bytes received after the head."""
+        """Return the connection for use after status 101, and bytes received after the headers."""
         return self._connection, self._rest

@@ -100,7 +100,7 @@ class RealKubelets:
             raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
 
     def _address(self, node: Node) -> str:
-        """Return the node's address of the type that the server prefers; raise ServiceUnavailable without one."""
+        """Return a node's address of the preferred type; raise ServiceUnavailable if it has none."""
         for kind in self._address_types:
             for each in node.status.addresses:
                 if each.type == kind and each.address:
@@ -117,7 +117,7 @@ def _kubelet_port(node: Node) -> int:
 
 
 def _pod_address(pod: Pod) -> str:
-    """Return the IP address of a pod; raise BadRequest if it has none."""
+    """Return the pod's IP address; raise BadRequest if it has none yet."""
     try:
         return str(ipaddress.ip_address(pod.status.pod_ip))
     except ValueError:
@@ -125,10 +125,11 @@ def _pod_address(pod: Pod) -> str:
 
 
 async def resolve_proxied(host: str) -> list[str]:
-    """Return the addresses of a host; raise BadRequest if one is loopback, link-local, multicast or unspecified.
+    """Return the IP addresses of a host name; raise BadRequest if proxying to one is not allowed.
 
-    Otherwise a user who may write an address into a status could reach local services of this machine, in any notation
-    (`127.1`, `::ffff:127.0.0.1`, a name). Callers connect to the returned addresses: a second lookup may differ.
+    Loopback, link-local, multicast and unspecified addresses are not: a user who may write an address into a status
+    could reach local services of this machine, in any notation (`127.1`, `::ffff:127.0.0.1`, a name). Callers connect
+    to the returned addresses: a second lookup may differ.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -150,7 +151,7 @@ def _is_outside(text: str) -> bool:
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address in an IPv4-compatible (`::127.0.0.1`) or NAT64 (`64:ff9b::127.0.0.1`) address."""
+    """Return the IPv4 address inside an IPv4-compatible (`::127.0.0.1`) or NAT64 (`64:ff9b::…`) one; else None."""
     packed = address.packed
     if packed[:12] not in {bytes(12), _NAT64} or packed[12:] in _NOT_EMBEDDED:
         return None
@@ -232,7 +233,7 @@ def _without_new_protocols(headers: list[tuple[str, str]]) -> list[tuple[str, st
 
 
 async def _relay_upgraded(answer: NodeResponse) -> Response:
-    """Return the response that relays an upgraded connection, or the kubelet's error."""
+    """Return a response that relays an upgraded connection to the client; else raise the kubelet's error."""
     if answer.status != 101:
         if answer.status < 400:
             await answer.text()
@@ -250,7 +251,7 @@ async def _relay_upgraded(answer: NodeResponse) -> Response:
 
 
 async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) -> Response:
-    """Proxy a request to an address; `name` is the pod or node in errors."""
+    """Send a client's request to an address, and return the response; errors name the pod or node by `name`."""
     request = proxied.request
     path = quote(proxied.path, safe=_PATH_CHARACTERS)
     headers = [*_forwarded_headers(request), ("x-forwarded-uri", quote(proxied.below, safe=_PATH_CHARACTERS) + path)]
@@ -274,7 +275,7 @@ async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) ->
 
 
 async def _proxy_response(answer: NodeResponse, proxied: ProxiedRequest, address: Address) -> Response:
-    """Return the proxied server's response, with links and redirects to the same server rewritten to the proxy."""
+    """Return a proxied server's response, in which links and redirects to that server lead to the proxy."""
     kept = {
         key: value
         for key, value in answer.first().items()
@@ -293,7 +294,7 @@ async def _proxy_response(answer: NodeResponse, proxied: ProxiedRequest, address
 
 
 def _rewrite_link(location: str, proxied: ProxiedRequest, address: Address) -> str:
-    """Return a link rewritten to go through the proxy if it leads to the proxied server."""
+    """Return a link that leads to the proxied server as one to the proxy; other links unchanged."""
     for own in (f"https://{address}", f"http://{address}"):
         location = location.removeprefix(own)
     is_outside = not location.startswith("/") or location.startswith(("//", proxied.below))
@@ -301,7 +302,7 @@ def _rewrite_link(location: str, proxied: ProxiedRequest, address: Address) -> s
 
 
 async def _to_status_error(answer: NodeResponse) -> errors.StatusError:
-    """Convert a kubelet's plain-text error to a Status error with the same code."""
+    """Return the Status error for a kubelet's plain-text error, with the same code and text."""
     text = (await answer.text()).decode(errors="replace").strip() or f"status {answer.status}"
     if answer.status == 500:
         return errors.internal_error(text)

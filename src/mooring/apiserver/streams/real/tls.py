@@ -34,7 +34,7 @@ class KubeletTls:
         self._made = 0.0
 
     def for_kubelets(self, *, insecure: bool = False) -> ssl.SSLContext:
-        """Return the TLS context for kubelets; raise InternalError if the authority's file cannot be used."""
+        """Return the TLS context for calls to kubelets; raise InternalError if the authority's file is unusable."""
         now = self._clock.monotonic()
         if now - self._made > _RENEWAL_SECONDS:  # the certificate may have been renewed
             self._contexts.clear()
@@ -61,7 +61,7 @@ class KubeletTls:
 
 
 def unverified_context() -> ssl.SSLContext:
-    """Return a TLS context without verification, because ports of pods and nodes have unknown authorities."""
+    """Return a TLS context that accepts any certificate, since ports of pods have unknown authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -69,7 +69,7 @@ def unverified_context() -> ssl.SSLContext:
 
 
 class TlsConnection(Connection):
-    """A connection as TLS client. It buffers one decrypted chunk and two encrypted ones at most."""
+    """A client's TLS connection that reads from the socket only on demand, so that it buffers little."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext, host: str
@@ -80,7 +80,7 @@ class TlsConnection(Connection):
         self._tls = context.wrap_bio(self._arrived, self._leaving, server_hostname=host)
 
     async def shake_hands(self) -> None:
-        """Perform the handshake, before anything else; raise ssl.SSLError if it fails, or ConnectionLostError."""
+        """Perform the TLS handshake; raise ssl.SSLError if it fails, ConnectionLostError if the peer leaves."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -91,7 +91,7 @@ class TlsConnection(Connection):
                 return await self._flush()
 
     async def read(self) -> bytes:
-        """Return received bytes as soon as there are any; empty at the end, also if TLS broke off."""
+        """Wait for decrypted bytes and return them; empty bytes at the end, even without close_notify."""
         while True:
             try:
                 return self._tls.read(CHUNK)
@@ -101,7 +101,7 @@ class TlsConnection(Connection):
                 return b""
 
     async def write(self, data: bytes) -> None:
-        """Send bytes; return when the peer has read enough of them. Raise ConnectionLostError."""
+        """Encrypt and send bytes; wait while too many are unsent. Raise ConnectionLostError if the peer is gone."""
         rest = memoryview(data)
         try:
             while rest:
@@ -119,7 +119,7 @@ class TlsConnection(Connection):
         super().close()
 
     async def _receive(self) -> None:
-        """Receive encrypted bytes. Nothing is received before this call, which holds back a fast peer."""
+        """Read encrypted bytes from the socket once; without this call the peer is held back."""
         if data := await super().read():
             self._arrived.write(data)
         else:

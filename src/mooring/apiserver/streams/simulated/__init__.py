@@ -3,10 +3,10 @@
 | Module | Content |
 |---|---|
 | ``kubelet.py`` | `SimulatedKubelet`, the `Kubelet` of all simulated nodes |
-| ``rules.py`` | the annotations of pods |
+| ``pod_annotations.py`` | the annotations of pods |
 | ``container.py`` | the runs of a container, from its status |
 | ``logs.py`` | log lines as a function of time |
-| ``commands.py`` | the output of commands, by a rule or by the interpreter ``mooring.shell`` |
+| ``commands.py`` | the output of commands, declared in annotations or computed by ``mooring.shell`` |
 | ``terminal.py`` | standard input and output of a command, with or without a terminal |
 | ``websocket.py``, ``spdy.py`` | the protocols of upgraded connections |
 | ``remote_command.py``, ``port_forward.py`` | exec, attach, and port-forward with the HTTP responses of ports |

@@ -1,4 +1,4 @@
-"""Run commands in simulated containers: by a rule in the pod's annotations, else by the interpreter ``mooring.shell``.
+"""Run commands in simulated containers: as the pod's annotations declare, else by the interpreter ``mooring.shell``.
 
 Three commands need the client's input while they run, or files as bytes, and are implemented here: `cat` without a
 file, an interactive shell, and `tar` (for `kubectl cp`). Files that a command writes are lost when it ends.
@@ -18,7 +18,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.environment import UnknownValueError, environment_of, expand_references
 from mooring.api.simulation import PREFIX
 from mooring.apiserver.streams.simulated.container import Run, spec_of
-from mooring.apiserver.streams.simulated.rules import command_rule, files
+from mooring.apiserver.streams.simulated.pod_annotations import files, find_declared_command
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio
 from mooring.base.clock import Clock
 from mooring.shell import Files, NotUnderstood, Outcome, bytes_of, command_line
@@ -30,7 +30,7 @@ _NOT_UNDERSTOOD, _INTERRUPTED = 127, 130
 
 
 class CommandContext(msgspec.Struct, frozen=True):
-    """The simulated container in which commands run: its pod, name, mounted files, and the clock."""
+    """The simulated container in which a command runs: pod, container name, mounted files, clock."""
 
     pod: Pod
     container: str
@@ -43,7 +43,7 @@ class CommandContext(msgspec.Struct, frozen=True):
         return own | dict(self.mounted) | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
 
     def interpret(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
-        """Interpret a shell command and return its output and exit code; raise NotUnderstood."""
+        """Run a shell command in ``mooring.shell``; return output and exit code. Raise NotUnderstood."""
         spec = spec_of(self.pod, self.container)
         try:
             variables = environment_of(self.pod, spec) if spec else {}
@@ -55,7 +55,7 @@ class CommandContext(msgspec.Struct, frozen=True):
 
 
 def main_process(context: CommandContext, run: Run) -> Outcome | None:
-    """Return the output of the container's own command in one run; None if it has none or it is not understood."""
+    """Return the output of a container's `command` in a run; None if it has none or the shell cannot run it."""
     spec = spec_of(context.pod, context.container)
     line = command_line(spec.command, spec.args) if spec else []
     if spec is None or not line:
@@ -69,14 +69,14 @@ def main_process(context: CommandContext, run: Run) -> Outcome | None:
 
 
 async def run(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
-    """Run a command in a simulated container; return its exit code."""
-    rule = await asyncio.to_thread(command_rule, context.pod, context.container, tuple(words))
-    if rule is not None:
-        if rule.seconds:
-            await context.clock.sleep(rule.seconds)
-        await stdio.out(rule.stdout.encode())
-        await stdio.err(rule.stderr.encode())
-        return rule.exit_code
+    """Run a command (of exec) in a simulated container, connected to a client's streams; return its exit code."""
+    declared = await asyncio.to_thread(find_declared_command, context.pod, context.container, tuple(words))
+    if declared is not None:
+        if declared.seconds:
+            await context.clock.sleep(declared.seconds)
+        await stdio.out(declared.stdout.encode())
+        await stdio.err(declared.stderr.encode())
+        return declared.exit_code
     try:
         match posixpath.basename(words[0]), *words[1:]:
             case ["cat"] | ["cat", "-"]:
@@ -121,7 +121,7 @@ async def _cat(stdio: Stdio) -> int:
 
 
 async def _interactive(context: CommandContext, stdio: Stdio) -> int:
-    """Run a shell that executes each line of input as a script; return its exit code."""
+    """Run a shell on a client's input, line by line, until `exit` or the end; return the exit code."""
     code = 0
     while True:
         if stdio.tty:
@@ -134,14 +134,15 @@ async def _interactive(context: CommandContext, stdio: Stdio) -> int:
             if words[:1] == ["exit"]:
                 return int(words[1][-18:]) & 255 if len(words) > 1 and words[1].isdecimal() else code
             if words:
-                by_rule = await asyncio.to_thread(command_rule, context.pod, context.container, (line.strip(),))
-                code = await run(context, [line.strip()] if by_rule else ["sh", "-c", line], stdio)
+                script = line.strip()
+                declared = await asyncio.to_thread(find_declared_command, context.pod, context.container, (script,))
+                code = await run(context, [script] if declared else ["sh", "-c", line], stdio)
         except Interrupted:
             code = _INTERRUPTED
 
 
 async def _tar(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
-    """Run `tar cf - PATH…`; refuse to extract, because files are not kept."""
+    """Send files as `tar cf - PATH…` does; refuse other uses, since files are not kept. Return the exit code."""
     if not words or "c" not in words[0]:
         why = f"a simulated container has the files of the annotation {PREFIX}files, and takes no others"
         await stdio.err(f"tar: {why}\n".encode())

@@ -10,7 +10,7 @@ from mooring.api.quoting import go_quote
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a simulated container, from a start to its end; `ended` is None while it runs."""
+    """One execution of a simulated container: when it started and ended (None while running), and its exit code."""
 
     began: datetime
     ended: datetime | None = None
@@ -31,21 +31,21 @@ def _status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def running(pod: Pod, name: str) -> Run:
-    """Return the container's current run; raise InternalError, in the kubelet's words, if it does not run."""
+    """Return a container's current run; raise InternalError, worded as by a kubelet, if it is not running."""
     status = _status(pod, name)
     if status is None or status.state.running is None:
         raise errors.internal_error(f"container not found ({go_quote(name)})")
-    return Run(_time(pod, status.state.running.started_at), restarts=status.restart_count)
+    return Run(_parse_time(pod, status.state.running.started_at), restarts=status.restart_count)
 
 
 def latest(pod: Pod, name: str) -> Run:
-    """Return the container's current or last run; raise BadRequest, in the kubelet's words, if it never ran."""
+    """Return a container's current or else last run; raise BadRequest, worded as by a kubelet, if it never ran."""
     status = _status(pod, name)
     where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"
     if status is None:
         raise errors.bad_request(f"{where} is waiting to start - no logs yet")
     if status.state.running is not None:
-        return Run(_time(pod, status.state.running.started_at), restarts=status.restart_count)
+        return Run(_parse_time(pod, status.state.running.started_at), restarts=status.restart_count)
     ended = status.state.terminated or status.last_state.terminated
     if ended is not None:
         return _terminated_run(pod, ended, status.restart_count)
@@ -54,7 +54,7 @@ def latest(pod: Pod, name: str) -> Run:
 
 
 def previous(pod: Pod, name: str) -> Run:
-    """Return the container's run before the current one; raise BadRequest if there is none."""
+    """Return a container's run before the last restart; raise BadRequest if there was none."""
     status = _status(pod, name)
     if status is None or status.last_state.terminated is None:
         where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"
@@ -63,8 +63,8 @@ def previous(pod: Pod, name: str) -> Run:
 
 
 def _terminated_run(pod: Pod, state: ContainerStateTerminated, restarts: int) -> Run:
-    return Run(_time(pod, state.started_at), _time(pod, state.finished_at), state.exit_code, restarts)
+    return Run(_parse_time(pod, state.started_at), _parse_time(pod, state.finished_at), state.exit_code, restarts)
 
 
-def _time(pod: Pod, text: str | None) -> datetime:
+def _parse_time(pod: Pod, text: str | None) -> datetime:
     return times.parse(text or pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z")

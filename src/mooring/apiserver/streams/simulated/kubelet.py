@@ -16,8 +16,8 @@ from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, command_options, ports
 from mooring.apiserver.streams.simulated import container, logs, port_forward, remote_command
 from mooring.apiserver.streams.simulated.commands import CommandContext, main_process, run
+from mooring.apiserver.streams.simulated.pod_annotations import FILES, read_declared_log
 from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLED, forward_spdy
-from mooring.apiserver.streams.simulated.rules import FILES, log_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.simulated.volumes import IssueToken, mounted_files
 from mooring.apiserver.streams.websocket import Channels, Tunnel, handshake
@@ -36,7 +36,7 @@ _REMEMBERED = 100
 
 
 class SimulatedKubelet:
-    """The `Kubelet` of all simulated nodes; `programs` has the containers that run as programs of this machine."""
+    """The `Kubelet` of all simulated nodes; `programs` are containers run as real processes here (`--programs`)."""
 
     def __init__(
         self, objects: Objects, clock: Clock, issue: IssueToken, programs: "ProgramStreams | None" = None
@@ -86,15 +86,16 @@ class SimulatedKubelet:
     async def _log(self, target: KubeletTarget, pod: Pod, *, previous: bool = False) -> logs.Log:
         """Return the log of a container's current or previous run.
 
-        The first of: the log of its program, the pod's annotations, the output of its command, a default line.
+        Its source is the first of: a real process (`--programs`), the pod's annotations, the output that the shell
+        computes for the container's command, a default line.
         """
         name = target.container
         run = container.previous(pod, name) if previous else container.latest(pod, name)
         if self._programs is not None and self._programs.has(pod, name):
             return await asyncio.to_thread(self._programs.log, pod, name, run)  # reads up to 10 MiB
-        rule = log_rule(pod, name)
-        if rule.lines is not None:
-            return logs.by_rule(run, rule)
+        declared = read_declared_log(pod, name)
+        if declared.lines is not None:
+            return logs.by_annotations(run, declared)
         outcome = await self._main_process(pod, name, run)
         if outcome is not None:
             return logs.of_command(run, outcome)
@@ -145,7 +146,7 @@ class SimulatedKubelet:
         return process
 
     def _attach_main_process(self, target: KubeletTarget) -> remote_command.Process:
-        """Return the main process of a container, which writes its log and, unless it is a program, echoes input."""
+        """Return a function that sends a container's log to a client and echoes input."""
 
         async def write(stdio: Stdio) -> int:
             log = await self._log(target, target.pod)
@@ -220,7 +221,7 @@ class SimulatedKubelet:
 
 
 def _spdy_headers(request: Request, protocol: str) -> dict[str, str]:
-    """Return the headers of the response to an SPDY upgrade; raise BadRequest if the client lacks the protocol."""
+    """Return the headers of an SPDY upgrade's response; raise BadRequest if the client does not offer `protocol`."""
     offered = [word.strip() for word in request.headers.get(_SPDY_PROTOCOL, "").split(",")]
     if protocol not in offered:
         raise errors.bad_request(f"unable to upgrade: the header {_SPDY_PROTOCOL} does not offer {protocol}")

@@ -15,7 +15,7 @@ import msgspec
 from mooring.api import times
 from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated.container import Run
-from mooring.apiserver.streams.simulated.rules import LogRule
+from mooring.apiserver.streams.simulated.pod_annotations import DeclaredLog
 from mooring.base.clock import Clock
 from mooring.shell import Outcome, bytes_of
 
@@ -27,7 +27,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of one run of a simulated container."""
+    """The log of one run of a simulated container: its lines, and when each is written."""
 
     run: Run
     lines: Sequence[str]
@@ -37,7 +37,7 @@ class Log(msgspec.Struct, frozen=True):
     """The seconds after which the lines repeat; 0 if they do not."""
 
     def count(self, now: datetime) -> int:
-        """Return how many lines the container has printed until `now`."""
+        """Return the number of lines that are written at the time `now`."""
         passed = (min(now, self.run.ended or now) - self.run.began).total_seconds()
         if passed < 0 or not self.lines:
             return 0
@@ -45,7 +45,7 @@ class Log(msgspec.Struct, frozen=True):
         return int(rounds) * len(self.lines) + bisect_right(self.seconds, rest)
 
     def time(self, index: int) -> datetime:
-        """Return when the line with an index is printed."""
+        """Return the time at which the line with an index is written."""
         rounds, place = divmod(index, len(self.lines))
         return self.run.began + timedelta(seconds=rounds * self.period + self.seconds[place])
 
@@ -53,19 +53,19 @@ class Log(msgspec.Struct, frozen=True):
         return self.lines[index % len(self.lines)]
 
     def is_over(self, count: int) -> bool:
-        """Return whether the run prints no more lines after the first `count`."""
+        """Return whether the run writes no more lines after the first `count`."""
         return self.run.ended is not None or not (self.period or count < len(self.lines))
 
 
-def by_rule(run: Run, rule: LogRule) -> Log:
-    """Return the log that the annotations of a pod declare."""
-    lines = rule.lines or ()
-    seconds = [index * rule.seconds for index in range(len(lines))]
-    return Log(run, lines, seconds, len(lines) * rule.seconds if rule.repeat else 0.0)
+def by_annotations(run: Run, declared: DeclaredLog) -> Log:
+    """Return the log that a pod's annotations declare for a run."""
+    lines = declared.lines or ()
+    seconds = [index * declared.seconds for index in range(len(lines))]
+    return Log(run, lines, seconds, len(lines) * declared.seconds if declared.repeat else 0.0)
 
 
 def of_command(run: Run, outcome: Outcome) -> Log:
-    """Return the log of a command's output, in which each line has the time of its line break."""
+    """Return a log with a command's output; each line has the time at which the command wrote its end."""
     lines: list[str] = []
     seconds: list[float] = []
     unfinished: list[str] = []
@@ -85,7 +85,7 @@ def of_command(run: Run, outcome: Outcome) -> Log:
 
 
 def by_default(run: Run, greeting: str) -> Log:
-    """Return the log of a greeting and, for an ended run, its exit code."""
+    """Return a log with a greeting and, if the run has ended, its exit code."""
     if run.ended is None:
         return Log(run, [greeting], [0.0])
     lasted = (run.ended - run.began).total_seconds()
@@ -93,7 +93,7 @@ def by_default(run: Run, greeting: str) -> Log:
 
 
 def select_lines(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
-    """Yield the lines printed until `now` that the options select, in pieces; `limit_log` applies `limitBytes`."""
+    """Yield the written lines that a log request's options select, in pieces; `limitBytes` is not applied."""
     count = log.count(now)
     first = _first_kept(log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
     since = _since(options, now)
@@ -103,7 +103,7 @@ def select_lines(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes
 
 
 def _first_kept(log: Log, count: int, most: int) -> int:
-    """Return the index of the first of the last `most` lines, or of fewer lines if these exceed 10 MiB."""
+    """Return the index of the first of the last `most` lines, fewer if they exceed 10 MiB."""
     first, size = count, 0
     while first > max(0, count - most):
         size += len(bytes_of(log.text(first - 1))) + 1
@@ -116,7 +116,7 @@ def _first_kept(log: Log, count: int, most: int) -> int:
 async def follow_lines(
     log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
-    """Yield log lines after the first `written` as they are printed; `present` returns the log, None at its end."""
+    """Yield log lines after the first `written` as they are due; `present` returns the log's state, None at its end."""
     while True:
         count = log.count(clock.now())
         for piece in _pieces(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
@@ -132,7 +132,7 @@ async def follow_lines(
 
 
 def _pieces(log: Log, indexes: Iterable[int], options: LogOptions) -> Iterator[bytes]:
-    """Yield lines in pieces of about 64 KiB; a longer line is one piece."""
+    """Yield log lines joined into pieces of about 64 KiB."""
     piece = bytearray()
     for index in indexes:
         piece += _line(log, index, options)
@@ -150,14 +150,14 @@ def _seconds_until_next_line(log: Log, count: int, now: datetime) -> float:
 
 
 async def in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield the pieces of a log, and let other tasks of the event loop run after each."""
+    """Yield the given pieces, with a pause after each in which other tasks run."""
     for piece in pieces:
         yield piece
         await asyncio.sleep(0)
 
 
 async def limit_log(pieces: AsyncIterator[bytes], most: int | None) -> AsyncIterator[bytes]:
-    """Yield the first `most` bytes of a log, or all of it for None."""
+    """Yield pieces of a log up to `most` bytes in total; all for None."""
     left = most
     async for piece in pieces:
         yield piece[:left]

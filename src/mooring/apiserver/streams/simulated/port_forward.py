@@ -15,7 +15,7 @@ import httptools
 
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
-from mooring.apiserver.streams.simulated.rules import http_body
+from mooring.apiserver.streams.simulated.pod_annotations import http_body
 from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
 from mooring.apiserver.streams.websocket import Channels
 
@@ -38,7 +38,7 @@ class Bytes(Protocol):
 
 
 async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequence[int]) -> None:
-    """Answer HTTP requests on the channels of every port until the client closes the connection."""
+    """Answer HTTP requests in each port's WebSocket channel, until the client closes the connection."""
     channels = Channels(connection, protocol)
     answering = [CannedHttp(pod, port) for port in ports]
     try:
@@ -61,7 +61,7 @@ async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequen
 
 
 async def forward_spdy(connection: Bytes, pod: Pod) -> None:
-    """Answer HTTP requests on every SPDY stream until the client closes the connection."""
+    """Answer HTTP requests on each SPDY data stream, until the client closes the connection."""
     spdy, forwarding = Spdy(), _Forwarding(pod)
     try:
         while not spdy.is_over and (data := await connection.read()):
@@ -85,7 +85,7 @@ async def _flush(connection: Bytes, spdy: Spdy) -> None:
 
 
 class _Forwarding:
-    """The forwarded connections of an SPDY connection, each with a stream for data and one for errors."""
+    """The streams of an SPDY port-forward: per forwarded connection one for data and one for errors."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
@@ -138,7 +138,7 @@ def body_of(pod: Pod, port: int | str, method: str, path: str) -> bytes:
 
 
 class CannedHttp:
-    """A connection that answers every request. After `is_over` it ignores received bytes."""
+    """The HTTP server of a simulated port, which sends one declared body. After `is_over` it ignores bytes."""
 
     def __init__(self, pod: Pod, port: int) -> None:
         self.is_over = False
@@ -150,7 +150,7 @@ class CannedHttp:
         self._answers = bytearray()
 
     def receive(self, data: bytes) -> bytes:
-        """Return the responses to the requests that are complete with this data."""
+        """Parse received bytes; return the HTTP responses to requests that are now complete."""
         if self.is_over:
             return b""
         self._unparsed += len(data)

@@ -30,7 +30,7 @@ _REMEMBERED = 16
 
 
 class ProgramStreams:
-    """Logs, commands and ports of programs; `machines` proxies to their addresses."""
+    """Logs, commands and ports of containers that run as real processes (`mooring up --programs`)."""
 
     def __init__(self, folder: Path, machines: Kubelet) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class ProgramStreams:
         self._read: BoundedCache[tuple[Path, int, int], tuple[list[str], list[datetime]]] = BoundedCache(_REMEMBERED)
 
     def has(self, pod: Pod, container: str = "") -> bool:
-        """Return whether a program runs for a container, or for any container of the pod if none is named."""
+        """Return whether a container of the pod (any, if none is named) runs as a real process."""
         uid = pod.metadata.uid
         if not container:
             return pod_folder(self._folder, uid).is_dir()
@@ -75,7 +75,7 @@ class ProgramStreams:
     # -- commands
 
     async def command(self, pod: Pod, container: str, words: Sequence[str], stdio: Stdio) -> int:
-        """Run a command in the environment of a program; return its exit code."""
+        """Run a command in the environment of a container's real process; return its exit code."""
         entrance = read_entrance(container_folder(self._folder, pod.metadata.uid, container))
         if entrance is None:
             raise errors.internal_error(f'container not found ("{container}")')
@@ -104,7 +104,7 @@ class ProgramStreams:
     # -- ports
 
     async def proxy(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response:
-        """Proxy to the program, whose pod has an address of this machine."""
+        """Forward a request to a container's real process, at the pod's address on this machine."""
         return await self._machines.proxy_pod(target, proxied)
 
 

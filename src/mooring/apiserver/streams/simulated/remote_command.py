@@ -41,7 +41,7 @@ Process = Callable[[Stdio], Awaitable[int]]
 
 
 class CommandChannels(Protocol):
-    """The channels to a client. Each method raises ConnectionLostError when the connection is closed."""
+    """The interface to a client's channels for input, output, errors and result of a command."""
 
     async def ready(self) -> None: ...
     async def receive(self) -> tuple[int, bytes] | None: ...
@@ -50,7 +50,7 @@ class CommandChannels(Protocol):
 
 
 async def connect_process(channels: CommandChannels, protocol: str, options: CommandOptions, process: Process) -> None:
-    """Run a process with a client's channels as its input and output, until it ends or the client closes them."""
+    """Run a process whose input and output are a client's channels, until it ends or the client disconnects."""
     await channels.ready()
     stdio = Stdio(_writer(channels, STDOUT, options.stdout), _writer(channels, STDERR, options.stderr), tty=options.tty)
     if not options.stdin:
@@ -107,7 +107,7 @@ def _status(code: int) -> Status:
 
 
 class SpdyChannels:
-    """An SPDY connection, on which the client opens a stream for each channel."""
+    """The channels of a command over SPDY, for which the client opens one stream each."""
 
     def __init__(self, connection: Connection, options: CommandOptions) -> None:
         self._connection = connection
@@ -119,7 +119,7 @@ class SpdyChannels:
         self._arrived: deque[tuple[int, bytes]] = deque()
 
     async def ready(self) -> None:
-        """Wait until the client has opened the streams of its request; raise ConnectionLostError if it does not."""
+        """Wait until the client has opened all streams it requested; raise ConnectionLostError if it fails to."""
         try:
             async with asyncio.timeout(_CREATION_SECONDS):
                 while self._missing:
@@ -146,7 +146,7 @@ class SpdyChannels:
         await self._flush()
 
     async def _receive(self) -> bool:
-        """Receive and process bytes; return False at the end of the connection."""
+        """Read and process bytes of the connection once; return False at its end."""
         if self._spdy.is_over:
             return False
         data = await self._connection.read()

@@ -50,18 +50,18 @@ _MOST_STREAMS = 256
 
 
 class SpdyError(Exception):
-    """A protocol error, or more streams or headers than allowed."""
+    """The client broke the SPDY protocol, or exceeded a limit on streams or headers."""
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """Event: the client has opened a stream."""
+    """An event of an SPDY connection: the client has opened a stream with headers."""
 
     stream: int
     headers: dict[str, str]
 
 
 class Received(msgspec.Struct, frozen=True):
-    """Event: the client has sent data on a stream; `last` if it sends no more."""
+    """An event of an SPDY connection: data on a stream; `last` if the client closes its side with it."""
 
     stream: int
     data: bytes
@@ -69,7 +69,7 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Spdy:
-    """The server side of an SPDY connection, without I/O."""
+    """The state of an SPDY connection's server side, without I/O: bytes in, events and bytes to send out."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -83,7 +83,7 @@ class Spdy:
         self.is_over = False
 
     def receive(self, data: bytes) -> list[Opened | Received]:
-        """Return the events in received bytes; raise SpdyError."""
+        """Process received bytes; return the events in them. Raise SpdyError if they break the protocol."""
         self._buffer += data
         events: list[Opened | Received] = []
         while not self.is_over:
@@ -106,7 +106,7 @@ class Spdy:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
 
     def _read_frame(self) -> list[Opened | Received] | None:
-        """Return the events of the next frame; None if it is incomplete (for data frames: if its head is)."""
+        """Return the events of the next buffered frame; None if more bytes are needed."""
         if len(self._buffer) < 8:
             return None
         first, second = struct.unpack_from(">II", self._buffer)

@@ -13,11 +13,11 @@ _LONGEST_LINE = 4096
 
 
 class Interrupted(Exception):  # noqa: N818 - no error
-    """The user pressed Ctrl-C."""
+    """The user of a terminal has pressed Ctrl-C."""
 
 
 class Stdio:
-    """The streams of a command. The queue of input is short, to hold back a fast client."""
+    """Standard input, output and errors of a command; the input's queue is short, to hold back a fast client."""
 
     def __init__(self, out: Write, err: Write, *, tty: bool = False) -> None:
         self._write_out = out
@@ -35,7 +35,7 @@ class Stdio:
         await self._write_err(self._convert_newlines(data))
 
     async def read(self) -> bytes:
-        """Return some input; empty at its end. Raise Interrupted."""
+        """Wait for input and return it; empty at its end. Raise Interrupted if the user pressed Ctrl-C."""
         if self._rest:
             data, self._rest = self._rest, b""
             return data
@@ -48,7 +48,7 @@ class Stdio:
         return found or b""
 
     async def read_line(self) -> bytes:
-        """Return a line with its line break, which the last may lack; empty at the end of the input."""
+        """Wait for a line of input and return it with its line break; empty at the end of the input."""
         line = b""
         while b"\n" not in line and len(line) < _LONGEST_LINE * 16:
             more = await self.read()

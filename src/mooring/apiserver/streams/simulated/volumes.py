@@ -47,7 +47,7 @@ class _StoredSources(msgspec.Struct, frozen=True):
 
 
 async def mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container: str) -> dict[str, str]:
-    """Return the text files of a container's volumes, by path."""
+    """Return the text files in a container's volumes (ConfigMap, Secret, downward API, token), by path."""
     spec = spec_of(pod, container)
     volumes = {volume.name: volume for volume in pod.spec.volumes}
     stored = _StoredSources(objects, issue)

@@ -39,31 +39,32 @@ _LONGEST_COMMAND = 4096
 _SIGNS = re.compile(r"([*?])")
 
 
-class CommandRule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """An annotation's output for commands whose words, joined by spaces, match a pattern with `*` and `?`."""
+class DeclaredCommand(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """An item of the annotation `exec`: a pattern with `*` and `?`, and the output for commands that match it."""
 
     command: str
     container: str = ""
-    """The container that the rule applies to; empty for every container."""
+    """The container that the item applies to; empty for every container."""
     stdout: str = ""
     stderr: str = ""
     exit_code: int = 0
     seconds: float = 0.0
 
     def fits(self, container: str, command: str) -> bool:
+        """Return whether the item applies to a container and its pattern matches the whole command."""
         return self.container in {"", container} and _matches(self.command, command)
 
 
-class LogRule(msgspec.Struct, frozen=True):
-    """The log of a container by its annotations; without lines, the container logs its default."""
+class DeclaredLog(msgspec.Struct, frozen=True):
+    """The log lines and timing that a pod's annotations declare; without lines, the default log is used."""
 
     lines: tuple[str, ...] | None = None
     seconds: float = 0.0
     repeat: bool = False
 
 
-def log_rule(pod: Pod, container: str) -> LogRule:
-    """Read the annotations for the log of a container; raise BadRequest for a malformed one."""
+def read_declared_log(pod: Pod, container: str) -> DeclaredLog:
+    """Return the log that a pod's annotations declare for a container; raise BadRequest for a malformed one."""
     annotations = pod.metadata.annotations
     text = annotations.get(f"{PREFIX}logs.{container}", annotations.get(f"{PREFIX}logs"))
     seconds = _seconds(annotations, "log-seconds")
@@ -71,12 +72,12 @@ def log_rule(pod: Pod, container: str) -> LogRule:
     if repeat and seconds < _SHORTEST_REPEAT:
         raise _unusable("log-repeat", f"it needs {PREFIX}log-seconds of at least {_SHORTEST_REPEAT:g}")
     lines = None if text is None else tuple(text.removesuffix("\n").split("\n")) if text else ()
-    return LogRule(lines, seconds, repeat and bool(lines))
+    return DeclaredLog(lines, seconds, repeat and bool(lines))
 
 
-def command_rule(pod: Pod, container: str, words: tuple[str, ...]) -> CommandRule | None:
-    """Return the first rule that a command of at most 4,096 characters matches. It takes up to 0.3 s: use a thread."""
-    rules = _tree(pod.metadata.annotations, "exec", list[CommandRule]) or []
+def find_declared_command(pod: Pod, container: str, words: tuple[str, ...]) -> DeclaredCommand | None:
+    """Return the first item of the annotation `exec` for a command, or None. It may take 0.3 s: use a thread."""
+    rules = _tree(pod.metadata.annotations, "exec", list[DeclaredCommand]) or []
     if len(rules) > _MOST_RULES or sum(len(rule.command) for rule in rules) > _MOST_PATTERNS:
         why = f"it has more than {_MOST_RULES} rules, or more than {_MOST_PATTERNS} characters in their commands"
         raise _unusable("exec", why)
@@ -104,12 +105,12 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def files(pod: Pod) -> dict[str, str]:
-    """Read the annotation with the files of all containers: their contents by path."""
+    """Return the text files that a pod's annotation gives its containers, by path."""
     return _tree(pod.metadata.annotations, "files", dict[str, str]) or {}
 
 
 def http_body(pod: Pod) -> str | None:
-    """Read the annotation with the HTTP response of every port; None without one."""
+    """Return the HTTP response body that a pod's annotation declares for its ports; None without annotation."""
     return pod.metadata.annotations.get(f"{PREFIX}http")
 
 
