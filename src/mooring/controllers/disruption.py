@@ -35,18 +35,17 @@ class DisruptionBudgets(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
         self._recorder = context.recorder("controllermanager")
-        self._budgets: Informer[PodDisruptionBudget] = informers.of(PodDisruptionBudget)
+        self._budgets: Informer[PodDisruptionBudget] = context.informers.of(PodDisruptionBudget)
         self._by_namespace = index_by_namespace(self._budgets)
-        self._pods: Informer[Pod] = informers.of(Pod)
+        self._pods: Informer[Pod] = context.informers.of(Pod)
         self._pods_by_namespace = index_by_namespace(self._pods)
-        self._replica_sets: Informer[ReplicaSet] = informers.of(ReplicaSet)
+        self._replica_sets: Informer[ReplicaSet] = context.informers.of(ReplicaSet)
         self._scaled: dict[str, Informer[Any]] = {
-            "Deployment": informers.of(Deployment),
+            "Deployment": context.informers.of(Deployment),
             "ReplicaSet": self._replica_sets,
-            "StatefulSet": informers.of(StatefulSet),
-            "ReplicationController": informers.of(ReplicationController),
+            "StatefulSet": context.informers.of(StatefulSet),
+            "ReplicationController": context.informers.of(ReplicationController),
         }
         self.follow(self._budgets)
         self.follow(self._pods, self._pod_changed, deleted=True)

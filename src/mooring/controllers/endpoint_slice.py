@@ -69,9 +69,8 @@ class EndpointSlices(ServiceController):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
-        self._nodes: Informer[Node] = informers.of(Node)
-        self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
+        self._nodes: Informer[Node] = context.informers.of(Node)
+        self._slices: Informer[EndpointSlice] = context.informers.of(EndpointSlice)
         self._by_service = self._slices.index("service", lambda found: service_keys(found, MANAGER))
         self._slices.add_handler(
             added=self._slice_added, updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed
@@ -229,10 +228,9 @@ class EndpointSliceMirroring(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
-        self._endpoints: Informer[Endpoints] = informers.of(Endpoints)
-        self._services: Informer[Service] = informers.of(Service)
-        self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
+        self._endpoints: Informer[Endpoints] = context.informers.of(Endpoints)
+        self._services: Informer[Service] = context.informers.of(Service)
+        self._slices: Informer[EndpointSlice] = context.informers.of(EndpointSlice)
         self._by_service = self._slices.index("mirrored", lambda found: service_keys(found, MIRROR_MANAGER))
         self.follow(self._endpoints, deleted=True)
         self.follow(self._services, deleted=True)  # a Service has the name of its Endpoints

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mooring.api import bootstrap_tokens, times
 from mooring.api.batch_v1 import Job
@@ -23,10 +23,10 @@ class Expiry(Controller, Generic[T]):
 
     propagation_policy: str | None = None
 
-    def __init__(self, context: Context, objects: Informer[T]) -> None:
+    def __init__(self, context: Context, cls: type[T], **selection: Any) -> None:
         super().__init__(context)
-        self._objects = objects
-        self.follow(objects, self._enqueue_expiring)
+        self._objects: Informer[T] = context.informers.of(cls, **selection)
+        self.follow(self._objects, self._enqueue_expiring)
 
     @abstractmethod
     def expires_at(self, obj: T) -> datetime | None:
@@ -56,7 +56,7 @@ class JobExpiry(Expiry[Job]):
     propagation_policy = "Foreground"
 
     def __init__(self, context: Context) -> None:
-        super().__init__(context, context.informers.of(Job))
+        super().__init__(context, Job)
 
     def expires_at(self, obj: Job) -> datetime | None:
         ttl = obj.spec.ttl_seconds_after_finished
@@ -72,7 +72,7 @@ class CertificateRequestExpiry(Expiry[CertificateSigningRequest]):
     name = "certificatesigningrequest-cleaner"
 
     def __init__(self, context: Context) -> None:
-        super().__init__(context, context.informers.of(CertificateSigningRequest))
+        super().__init__(context, CertificateSigningRequest)
 
     def expires_at(self, obj: CertificateSigningRequest) -> datetime | None:
         pending = times.add_seconds(times.parse(obj.metadata.creation_timestamp or ""), _PENDING_SECONDS)
@@ -94,8 +94,7 @@ class TokenExpiry(Expiry[Secret]):
 
     def __init__(self, context: Context) -> None:
         selector = f"type={bootstrap_tokens.TYPE}"
-        tokens = context.informers.of(Secret, bootstrap_tokens.NAMESPACE, field_selector=selector)
-        super().__init__(context, tokens)
+        super().__init__(context, Secret, namespace=bootstrap_tokens.NAMESPACE, field_selector=selector)
 
     def expires_at(self, obj: Secret) -> datetime | None:
         return bootstrap_tokens.expiration(obj)

@@ -46,15 +46,14 @@ class PersistentVolumeBinder(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
         self._recorder = context.recorder("persistentvolume-controller")
-        self._claims: Informer[PersistentVolumeClaim] = informers.of(PersistentVolumeClaim)
+        self._claims: Informer[PersistentVolumeClaim] = context.informers.of(PersistentVolumeClaim)
         self._claims_by_class = self._claims.index("class", lambda claim: [class_of(claim)])
-        self._volumes: Informer[PersistentVolume] = informers.of(PersistentVolume)
+        self._volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
         self._volumes_by_class = self._volumes.index("class", lambda volume: [class_of(volume)])
         self._by_claim = self._volumes.index("claim", _claim_key)
-        self._classes: Informer[StorageClass] = informers.of(StorageClass)
-        self._nodes: Informer[Node] = informers.of(Node)
+        self._classes: Informer[StorageClass] = context.informers.of(StorageClass)
+        self._nodes: Informer[Node] = context.informers.of(Node)
         self.follow(self._claims)
         self._claims.add_handler(deleted=self._claim_deleted)
         self.follow(self._volumes, self._volume_changed)

@@ -36,17 +36,16 @@ class ResourceClaims(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
         self._recorder = context.recorder("resource_claim")
-        self._pods: Informer[Pod] = informers.of(Pod)
+        self._pods: Informer[Pod] = context.informers.of(Pod)
         self._serves = self.client.knows(ResourceClaim) and self.client.knows(ResourceClaimTemplate)
         if not self._serves:
             return  # not served before 1.32
         self._by_claim = self._pods.index("resource claim", claim_keys)
         self._by_template = self._pods.index("resource claim template", _template_keys)
-        self._claims: Informer[ResourceClaim] = informers.of(ResourceClaim)
+        self._claims: Informer[ResourceClaim] = context.informers.of(ResourceClaim)
         self._by_owner = index_by_owner(self._claims)
-        self._templates: Informer[ResourceClaimTemplate] = informers.of(ResourceClaimTemplate)
+        self._templates: Informer[ResourceClaimTemplate] = context.informers.of(ResourceClaimTemplate)
         self.follow(self._pods, self._pod_changed, deleted=True)
         self.follow(self._claims, lambda claim: self.queue.add(f"claim {key_of(claim)}"))
         self._refusals = Refusals(context, self.name)

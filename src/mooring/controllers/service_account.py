@@ -31,10 +31,9 @@ class ServiceAccounts(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
-        self._namespaces: Informer[Namespace] = informers.of(Namespace)
-        self._accounts: Informer[ServiceAccount] = informers.of(ServiceAccount)
-        self._secrets: Informer[Secret] = informers.of(Secret)
+        self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
+        self._accounts: Informer[ServiceAccount] = context.informers.of(ServiceAccount)
+        self._secrets: Informer[Secret] = context.informers.of(Secret)
         self._by_account = self._secrets.index("service account", _account_key)
         self.follow(self._namespaces)
         self._accounts.add_handler(added=self._account_changed, deleted=self._account_changed)

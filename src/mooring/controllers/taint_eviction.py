@@ -217,7 +217,7 @@ class DeviceTaintEviction(Eviction):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers, knows = context.informers, self.client.knows
+        knows = self.client.knows
         self._by_claim = self.pods.index("resource claim", claim_keys)
         self.follow(self.pods, self._pod_changed)
         self._claims: Informer[ResourceClaim] | None = None
@@ -225,16 +225,16 @@ class DeviceTaintEviction(Eviction):
         self._rules: Informer[DeviceTaintRule] | None = None
         if not (knows(ResourceClaim) and knows(ResourceSlice)):
             return  # not served before 1.32
-        self._claims = informers.of(ResourceClaim)
+        self._claims = context.informers.of(ResourceClaim)
         self._claims_by_pool = self._claims.index(
             "pool", lambda claim: {_pool(each.driver, each.pool) for each in _results(claim)}
         )
         self.follow(self._claims, self._claim_changed)
-        self._slices = informers.of(ResourceSlice)
+        self._slices = context.informers.of(ResourceSlice)
         self._slices_by_pool = self._slices.index("pool", _pool_of_slice)
         self._slices.add_handler(added=self._slice_changed, updated=self._slice_updated, deleted=self._slice_changed)
         if knows(DeviceTaintRule):
-            self._rules = informers.of(DeviceTaintRule)
+            self._rules = context.informers.of(DeviceTaintRule)
             self._rules.add_handler(added=self._rule_changed, updated=self._rule_updated, deleted=self._rule_changed)
 
     def _pod_changed(self, pod: Pod) -> None:

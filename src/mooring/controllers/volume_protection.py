@@ -20,10 +20,9 @@ class VolumeProtection(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
-        self._claims: Informer[PersistentVolumeClaim] = informers.of(PersistentVolumeClaim)
-        self._volumes: Informer[PersistentVolume] = informers.of(PersistentVolume)
-        self._pods: Informer[Pod] = informers.of(Pod)
+        self._claims: Informer[PersistentVolumeClaim] = context.informers.of(PersistentVolumeClaim)
+        self._volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
+        self._pods: Informer[Pod] = context.informers.of(Pod)
         self._by_claim = self._pods.index("claim", claim_keys)
         self.follow(self._claims, self._enqueue_terminating)
         self.follow(self._volumes, self._enqueue_terminating)

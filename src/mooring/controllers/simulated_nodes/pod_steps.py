@@ -31,16 +31,6 @@ class Rejection(NamedTuple):
     message: str
 
 
-class _Port(NamedTuple):
-    protocol: str
-    number: int
-    address: str
-
-    def conflicts(self, other: "_Port") -> bool:
-        same = (self.protocol, self.number) == (other.protocol, other.number)
-        return same and (self.address == other.address or self.address in _ANY_ADDRESS or other.address in _ANY_ADDRESS)
-
-
 def was_scheduled(pod: Pod) -> bool:
     return any(each.type == "PodScheduled" and each.status == "True" for each in pod.status.conditions)
 
@@ -52,15 +42,19 @@ def rejection_of(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | Non
     if short is not None:
         return short
     taken = [port for other in there if other.status.start_time is not None for port in _host_ports(other)]
-    if any(port.conflicts(other) for port in _host_ports(pod) for other in taken):
+    if any(
+        (protocol, number) == other[:2] and (address == other[2] or not {address, other[2]}.isdisjoint(_ANY_ADDRESS))
+        for protocol, number, address in _host_ports(pod)
+        for other in taken
+    ):
         why = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
         return Rejection("NodePorts", f"Pod was rejected: {why}")
     return None
 
 
-def _host_ports(pod: Pod) -> list[_Port]:
+def _host_ports(pod: Pod) -> list[tuple[str, int, str]]:
     return [
-        _Port(port.protocol or "TCP", port.host_port, port.host_ip)
+        (port.protocol or "TCP", port.host_port, port.host_ip)
         for container in (*pod.spec.containers, *pod.spec.init_containers)
         for port in container.ports
         if port.host_port

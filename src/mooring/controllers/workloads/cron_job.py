@@ -24,7 +24,7 @@ from mooring.api.times import add_seconds
 from mooring.controllers.conditions import is_true
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import job as jobs
-from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
+from mooring.controllers.workloads.ownership import Children, controller_reference
 from mooring.controllers.workloads.pod_control import is_namespace_terminating, rejection_message
 from mooring.controllers.workloads.workload import Workload, min_wait
 
@@ -128,8 +128,7 @@ class CronJobController(Workload[CronJob]):
     def __init__(self, context: Context) -> None:
         super().__init__(context, CronJob)
         self._jobs = Children(context.informers, Job)
-        feed: OwnerFeed[Job] = OwnerFeed(self.owner_kind, self.queue.add)
-        self._jobs.informer.add_batch_handler(feed)
+        self.follow_children(self._jobs)
 
     def selector_of(self, owner: CronJob) -> LabelSelector | None:
         del owner  # Jobs are found by owner reference

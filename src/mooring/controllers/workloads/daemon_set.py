@@ -63,7 +63,7 @@ class DaemonSetController(Workload[DaemonSet]):
         self._revisions = Revisions(context.informers, self.expectations)
         self._failures: dict[tuple[str, str], tuple[int, float]] = {}
         """Failures of a DaemonSet's pods by node, and until when the last failed pod is kept."""
-        self.follow_pods()
+        self.follow_children(self.pods)
 
     def _nodes_changed(self, changes: Sequence[Change[Node]]) -> None:
         if any(daemon_nodes.affects_placement(old, new) for old, new in changes):

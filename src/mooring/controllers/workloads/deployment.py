@@ -27,8 +27,8 @@ from mooring.controllers.conditions import find_condition, new_condition
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import deployment_replica_sets as replica_sets
-from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
-from mooring.controllers.workloads.pod_control import Refusals, is_namespace_terminating
+from mooring.controllers.workloads.ownership import Children, controller_reference
+from mooring.controllers.workloads.pod_control import is_namespace_terminating
 from mooring.controllers.workloads.replicas import REPLICA_FAILURE
 from mooring.controllers.workloads.workload import Workload, min_wait
 
@@ -189,10 +189,7 @@ class DeploymentController(Workload[Deployment]):
     def __init__(self, context: Context) -> None:
         super().__init__(context, Deployment)
         self._sets = Children(context.informers, ReplicaSet)
-        self._refusals = Refusals(context, self.name)
-        self.owners.add_handler(deleted=self._refusals.forget)
-        feed: OwnerFeed[ReplicaSet] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
-        self._sets.informer.add_batch_handler(feed)
+        self.follow_children(self._sets)
         self.pods.informer.add_batch_handler(self._pods_changed)
 
     def _pods_changed(self, changes: Sequence[Change[Pod]]) -> None:
@@ -304,7 +301,7 @@ class DeploymentController(Workload[Deployment]):
 
     async def _create_new(self, rollout: _Rollout) -> None:
         deployment, template = rollout.deployment, rollout.deployment.spec.template
-        held = self._refusals.find_backoff(deployment, template)
+        held = self.pod_control.refusals.find_backoff(deployment, template)
         if held is not None:
             rollout.wait = held[1]
             return
@@ -322,12 +319,12 @@ class DeploymentController(Workload[Deployment]):
             message = f'Failed to create new replica set "{name}": {error}'
             self.recorder.event(deployment, "Warning", CREATE_ERROR, message)
             self._set_progressing(rollout, "False", CREATE_ERROR, message)
-            rollout.wait = self._refusals.record_rejection(deployment, template, error)
+            rollout.wait = self.pod_control.refusals.record_rejection(deployment, template, error)
             if rollout.wait is None:
                 await self._write_status(rollout)
                 raise
             return
-        self._refusals.forget(deployment)
+        self.pod_control.refusals.forget(deployment)
         self.expectations.record_write(rollout.key, self._sets.informer, rollout.new)
         rollout.written = True
         rollout.revision = made.metadata.annotations[replica_sets.REVISION]

@@ -51,7 +51,7 @@ class JobController(Workload[Job]):
     def __init__(self, context: Context) -> None:
         super().__init__(context, Job)
         self._tracked = self.pods.informer.index("job tracking", _tracked_by)
-        self.follow_pods()
+        self.follow_children(self.pods)
 
     async def reconcile(self, key: str) -> float | None:
         await self._release_pods_of_deleted_jobs(key)

@@ -161,7 +161,7 @@ class ReplicaSetController(Replicas[ReplicaSet]):
     def __init__(self, context: Context) -> None:
         super().__init__(context, ReplicaSet)
         self._siblings = Children(context.informers, ReplicaSet)
-        self.follow_pods()
+        self.follow_children(self.pods)
 
     def related_workloads(self, owner: ReplicaSet) -> Sequence[ReplicaSet]:
         """Return the ReplicaSets of the same Deployment."""
@@ -178,7 +178,7 @@ class ReplicationControllers(Replicas[ReplicationController]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, ReplicationController)
-        self.follow_pods()
+        self.follow_children(self.pods)
 
     def selector_of(self, owner: ReplicationController) -> LabelSelector | None:
         return LabelSelector(match_labels=owner.spec.selector)

@@ -66,7 +66,7 @@ class StatefulSetController(Workload[StatefulSet]):
         self._claims = context.informers.of(PersistentVolumeClaim)
         self._revisions = Revisions(context.informers, self.expectations)
         self._at_once = context.options.stateful_pods_at_once
-        self.follow_pods()
+        self.follow_children(self.pods)
 
     async def sync(self, key: str, owner: StatefulSet) -> float | None:
         selector = label_selector.from_label_selector(owner.spec.selector)

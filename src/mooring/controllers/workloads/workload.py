@@ -45,10 +45,10 @@ class Workload(Controller, Generic[W]):
         self._rests_until: dict[str, float] = {}
         self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
 
-    def follow_pods(self) -> None:
-        """Enqueue workloads when their pods change."""
-        feed: OwnerFeed[Pod] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
-        self.pods.informer.add_batch_handler(feed)
+    def follow_children(self, children: Children[Any]) -> None:
+        """Enqueue workloads when objects that they control, or would adopt, change."""
+        feed: OwnerFeed[Any] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
+        children.informer.add_batch_handler(feed)
 
     async def reconcile(self, key: str) -> float | None:
         owner = self.owners.by_key(key)
