@@ -32,13 +32,13 @@ def convert(tree: Any) -> bool:
     """Convert an object or a list in place; return whether anything changed. Raise DecodeError for wrong fields."""
     changed = [
         _convert_volume(found) if found.get("kind") == "PersistentVolume" else _convert(found)
-        for found in _templates(tree)
+        for found in _find_templates(tree)
     ]
     return any(changed)
 
 
 def _convert_volume(volume: Json) -> bool:
-    """Lower a volume's terms at once: volumes have no gate, and no node meets the terms until it is labelled."""
+    """Replace a volume's node affinity by labels that the bridge writes, and keep the original in an annotation."""
     affinity = volume["spec"].get("nodeAffinity") or {}
     terms = (affinity.get("required") or {}).get("nodeSelectorTerms") or []
     read = [codec.decode_tree(term, NodeSelectorTerm).object for term in terms]
@@ -51,12 +51,12 @@ def _convert_volume(volume: Json) -> bool:
     return True
 
 
-def _templates(tree: Any) -> Iterator[Json]:
+def _find_templates(tree: Any) -> Iterator[Json]:
     if not isinstance(tree, dict):
         return
     if isinstance(tree.get("items"), list):
         for item in tree["items"]:
-            yield from _templates(item)
+            yield from _find_templates(item)
         return
     way = _TEMPLATE_PATHS.get(str(tree.get("kind")))
     if way is None:
@@ -70,10 +70,10 @@ def _templates(tree: Any) -> Iterator[Json]:
 def _convert(template: Json) -> bool:
     spec = template["spec"]
     moved: dict[str, Any] = {}
-    tolerations = _tolerations(spec)
+    tolerations = _move_tolerations(spec)
     if tolerations:
         moved[TOLERATIONS] = tolerations
-    affinity = _node_affinity(spec)
+    affinity = _move_node_affinity(spec)
     if affinity:
         moved[NODE_AFFINITY] = affinity
     if not moved:
@@ -87,8 +87,8 @@ def _convert(template: Json) -> bool:
     return True
 
 
-def _tolerations(spec: Json) -> list[Any]:
-    """Move the first unsupported toleration and all after it: the first that matches a taint decides the seconds."""
+def _move_tolerations(spec: Json) -> list[Any]:
+    """Remove from a spec, and return, the first toleration that needs the bridge and all later ones: order matters."""
     found = spec.get("tolerations") or []
     for index, entry in enumerate(found):
         if is_unsupported(codec.decode_tree(entry, Toleration).object):
@@ -99,8 +99,8 @@ def _tolerations(spec: Json) -> list[Any]:
     return []
 
 
-def _node_affinity(spec: Json) -> Json:
-    """Move all required terms if one is unsupported, since they are alternatives, but only unsupported preferences."""
+def _move_node_affinity(spec: Json) -> Json:
+    """Remove from a spec, and return, node affinity that needs the bridge: all required terms if one does."""
     affinity = spec.get("affinity") or {}
     nodes = affinity.get("nodeAffinity") or {}
     moved: Json = {}

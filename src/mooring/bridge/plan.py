@@ -96,7 +96,7 @@ class SelectorRule:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """The taints and label values that lowering depends on; rebuilt when one of them changes."""
+    """The taints and label values in the cluster, from which constraints are lowered; replaced when one changes."""
 
     taints: Sequence[Taint]
     values: Mapping[str, Collection[str]]
@@ -269,7 +269,7 @@ def _toleration_patch(pod: Pod, found: list[Toleration]) -> list[Operation]:
 
 
 def _affinity_patch(pod: Pod, found: Constraints, facts: ClusterFacts) -> list[Operation]:
-    """Lower node affinity. Required terms of the spec are narrowed, since none may be added to them."""
+    """Return the operations that add lowered node affinity to a spec; the spec's own required terms are narrowed."""
     if found.node_affinity is None:
         return []
     affinity = found.node_affinity

@@ -36,7 +36,7 @@ class Bridge(ControllerSet):
         self.controllers = {each.name: each for each in (labels, pods, TimedEviction(self.context))}
 
     async def prepare(self) -> None:
-        """Log the requirements that the cluster does not meet."""
+        """Log the requirements of the bridge that the cluster does not meet."""
         try:
             async for each in check(self._client, self._namespace):
                 if each.is_needed and not each.is_there:

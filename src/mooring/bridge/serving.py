@@ -65,7 +65,7 @@ class WebhookServer:
         self._renewing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Start. Raise OSError if the address is in use, StatusError if the Secret cannot be written."""
+        """Start listening. Raise OSError if the address is in use, StatusError if the Secret cannot be written."""
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-bridge-")))
             self._pki = await self._shared_authority(folder)

@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 
 class ReviewError(ValueError):
-    """A body that is no AdmissionReview."""
+    """The body of a webhook request is no AdmissionReview."""
 
 
 def parse_review(body: bytes) -> tuple[Json, str, str]:
@@ -167,7 +167,7 @@ def is_released(pod: Pod) -> bool:
 
 
 def all_tolerations(pod: Pod) -> list[Toleration]:
-    """Return the spec's tolerations and the annotation's, which hold for values that the spec does not name yet."""
+    """Return the tolerations of a pod's spec, and those of its annotation, which may be wider."""
     return [*pod.spec.tolerations, *annotations.read(pod.metadata.annotations).tolerations]
 
 

@@ -155,7 +155,7 @@ class Context:
             self._recorders[component] = EventRecorder(self.client, component)
         return self._recorders[component]
 
-    async def enter(self, stack: AsyncExitStack) -> None:
+    async def start(self, stack: AsyncExitStack) -> None:
         """Start the informers and event recorders; they stop when the stack is closed."""
         for recorder in self._recorders.values():
             await stack.enter_async_context(recorder)

@@ -67,7 +67,7 @@ class NamespaceDeletion(Controller):
         return min(_POLL_SECONDS * polls, _LONGEST_POLL_SECONDS)
 
     async def _delete_objects(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Delete all objects of a namespace; return the number of remaining ones by resource and by finalizer."""
+        """Delete a namespace's objects, pods first; return the numbers of remaining ones by resource and finalizer."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
         for kind in [*self._kinds]:

@@ -97,12 +97,12 @@ class ControllerSet(ElectedComponent):
     controllers: Mapping[str, Controller]
 
     async def prepare(self) -> None:
-        """Do work that must precede the controllers. Informers have started, but may not have synced."""
+        """Do what must be done before the controllers start; subclasses override it. Informers may not have synced."""
 
     async def run(self) -> None:
         try:
             async with AsyncExitStack() as stack:
-                await self.context.enter(stack)
+                await self.context.start(stack)
                 await self.prepare()
                 await self.context.informers.wait_for_sync()
                 log.info("controllers begin", extra={"fields": {"controllers": list(self.controllers)}})

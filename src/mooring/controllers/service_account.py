@@ -25,7 +25,7 @@ _LIFETIME_SECONDS = 10 * 365 * 86400
 
 
 class ServiceAccounts(Controller):
-    """The controller of ServiceAccounts and token Secrets; reconciles namespaces and Secrets."""
+    """The controller that creates `default` accounts and fills token Secrets; reconciles namespaces and Secrets."""
 
     name = "serviceaccount"
 

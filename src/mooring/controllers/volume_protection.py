@@ -43,13 +43,13 @@ class VolumeProtection(Controller):
             claim = self._claims.by_key(key)
             users = (pod for pod in self._by_claim.get(key) if pod.spec.node_name and not has_ended(pod))
             if claim is not None and not any(users):
-                await self._release(claim, CLAIM_PROTECTION)
+                await self._remove_protection(claim, CLAIM_PROTECTION)
         else:
             volume = self._volumes.get(key)
             if volume is not None and volume.status.phase != "Bound":
-                await self._release(volume, VOLUME_PROTECTION)
+                await self._remove_protection(volume, VOLUME_PROTECTION)
 
-    async def _release(self, obj: PersistentVolume | PersistentVolumeClaim, finalizer: str) -> None:
+    async def _remove_protection(self, obj: PersistentVolume | PersistentVolumeClaim, finalizer: str) -> None:
         if obj.metadata.deletion_timestamp is not None and finalizer in obj.metadata.finalizers:
             await self.remove_finalizer(obj, finalizer)
 

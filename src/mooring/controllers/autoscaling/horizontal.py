@@ -118,13 +118,7 @@ def metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
 
 PERIOD_SECONDS = 15.0
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
-_FAILED = {
-    "Resource": "FailedGetResourceMetric",
-    "ContainerResource": "FailedGetContainerResourceMetric",
-    "Pods": "FailedGetPodsMetric",
-    "Object": "FailedGetObjectMetric",
-    "External": "FailedGetExternalMetric",
-}
+_TYPES = ("Resource", "ContainerResource", "Pods", "Object", "External")
 
 
 class _State(msgspec.Struct):
@@ -237,7 +231,7 @@ class HorizontalAutoscaler(Controller):
             try:
                 proposal = await self._propose(state, metric)
             except (NoMeasureError, StatusError) as error:
-                reason = _FAILED.get(metric.type, "InvalidMetricSourceType")
+                reason = f"FailedGet{metric.type}Metric" if metric.type in _TYPES else "InvalidMetricSourceType"
                 message = f"the HPA was unable to compute the replica count: {error}"
                 first_failure = first_failure or (reason, message)
                 self._recorder.event(state.owner, "Warning", reason, str(error))

@@ -164,12 +164,12 @@ class ProgramContainer:
             resources=self.spec.resources,
         )
 
-    def wait(self, reason: str, message: str = "") -> None:
+    def set_waiting(self, reason: str, message: str = "") -> None:
         self._set_state(ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message)))
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code of the last run; None while one is running."""
+        """Return the exit code of the last run; None while the container waits for its first run or is running."""
         return self.state.terminated.exit_code if self.state.terminated is not None else None
 
     # -- runs
@@ -195,7 +195,7 @@ class ProgramContainer:
             variables = await self.handle.variables(self.spec)
             mounts = self.handle.mounts(self.spec, variables)
         except MissingError as error:
-            self.wait("CreateContainerConfigError", str(error))
+            self.set_waiting("CreateContainerConfigError", str(error))
             self.handle.event("Warning", "Failed", f"Error: {error}")
             await self.handle.clock.sleep(_CONFIG_SECONDS)
             return
@@ -257,7 +257,7 @@ class ProgramContainer:
             meta = self.handle.pod.metadata
             where = f"{meta.name}_{meta.namespace}({meta.uid})"
             message = f"back-off {delay:g}s restarting failed container={self.spec.name} pod={where}"
-            self.wait("CrashLoopBackOff", message)
+            self.set_waiting("CrashLoopBackOff", message)
             self.handle.event(
                 "Warning", "BackOff", f"Back-off restarting failed container {self.spec.name} in pod {where}"
             )

@@ -83,7 +83,7 @@ def server_variables(url: str) -> dict[str, str]:
 
 
 async def _read_data(source: Source, namespace: str, kind: str, name: str) -> dict[str, str] | None:
-    """Return the data of a ConfigMap or Secret as text; None if it does not exist."""
+    """Return the entries of a ConfigMap or Secret as text, by key; None if it does not exist."""
     if kind == "ConfigMap":
         config_map = await source.config_map(namespace, name)
         return config_map.data if config_map is not None else None
@@ -122,7 +122,7 @@ log = logs.get(__name__)
 
 @dataclass
 class SharedState:
-    """The options and services that all pods with programs share. Constructed by ``pods.py``."""
+    """The options, client and networks that all pods with programs share."""
 
     programs: Programs
     client: Client
@@ -138,7 +138,7 @@ class SharedState:
         return pod_folder(self.programs.folder, pod.metadata.uid)
 
     def server(self) -> str:
-        """Return the API server's URL from its kubeconfig; for other networks with this machine's address."""
+        """Return the URL by which containers reach the API server; in own networks it has this machine's address."""
         url = load(self.programs.kubeconfig).server
         return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
 
@@ -233,7 +233,7 @@ class ProgramPod:
     async def _run(self) -> None:
         for each in (*self._inits, *self._containers):
             if each.exit_code is None:
-                each.wait("PodInitializing" if self._inits else "ContainerCreating")
+                each.set_waiting("PodInitializing" if self._inits else "ContainerCreating")
         self.publish()
         await self._create_network()
         await self._write_volumes()
@@ -362,7 +362,7 @@ class ProgramPod:
 
 
 class ProgramPods:
-    """The running pods with programs, by uid."""
+    """The pods whose containers run programs: starts, stops and cleans up after them."""
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
         self._networks = Networks(programs.address, programs.folder, own=programs.own_networks)

@@ -52,7 +52,7 @@ def isolation_command(root: Path, layer: Path, mounts: Iterable[Mount], *, hostn
             base, below = str(layer / "devices"), str(len(devices))
             devices += ["--bind", f"{base}/{below}", str(path)]
         binds.append((str(mount.source), base, below, mount.read_only))
-    words = [*_mount_command(root, layer, binds), program("bwrap"), *_ISOLATED]
+    words = [*_mount_command(root, layer, binds), find_executable("bwrap"), *_ISOLATED]
     words += ["--hostname", hostname[:63], "--cap-drop", "ALL"]
     words += [word for name in _CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
     words += ["--bind", str(layer / "root"), "/", "--proc", "/proc", "--dev", "/dev", *devices]
@@ -76,17 +76,17 @@ def enter_command(process: int, directory: str) -> list[str]:
     spaces = ["--mount", "--pid", "--ipc", "--uts"]
     if os.geteuid() != 0:
         spaces += ["--user", "--preserve-credentials"]
-    return [program("nsenter"), "--target", str(process), *spaces, f"--wdns={directory or '/'}", "--"]
+    return [find_executable("nsenter"), "--target", str(process), *spaces, f"--wdns={directory or '/'}", "--"]
 
 
-def program(name: str) -> str:
-    """Find a program by the PATH of this process; the container's differs."""
+def find_executable(name: str) -> str:
+    """Return the path of an executable, found by this process's PATH because the container's differs; else its name."""
     return shutil.which(name) or name
 
 
 def _mount_command(root: Path, layer: Path, binds: Sequence[tuple[str, str, str, bool]]) -> list[str]:
     options = f"lowerdir={root},upperdir={layer / 'upper'},workdir={layer / 'work'}"
-    words = [program("unshare"), "--mount"]
+    words = [find_executable("unshare"), "--mount"]
     if os.geteuid() != 0:
         words += ["--user", "--map-root-user"]
         options += ",userxattr"

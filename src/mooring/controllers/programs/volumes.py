@@ -216,7 +216,7 @@ class Volumes:
 
 
 def _path_in_volume(volume: Path, path: str, what: str) -> Path:
-    """Return a file or folder of a volume, created if missing, without links.
+    """Return the path of a file or folder in a volume, with links resolved; create it as a folder if missing.
 
     Raise MissingError if a link leads outside.
     Programs may replace a directory by a link at any time, so only ``mounts.py`` creates and mounts it, by descriptors;

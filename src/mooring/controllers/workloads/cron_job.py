@@ -233,7 +233,7 @@ class CronJobController(Workload[CronJob]):
         held = refusals.find_backoff(owner, template)
         if held is not None:
             return held[1]
-        made = job_for(owner, time)
+        made = build_job(owner, time)
         made.metadata.owner_references = [controller_reference(self.client, owner)]
         try:
             job = await self.client.create(made)
@@ -293,7 +293,7 @@ def _find_latest(schedule: Schedule, found: datetime, now: datetime) -> datetime
     return found
 
 
-def job_for(owner: CronJob, time: datetime) -> Job:
+def build_job(owner: CronJob, time: datetime) -> Job:
     """Build the Job of a scheduled time; its name ends with the time in minutes."""
     template = owner.spec.job_template
     annotations = {**template.metadata.annotations, SCHEDULED_AT: times.to_seconds(time)}

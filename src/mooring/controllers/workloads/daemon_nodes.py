@@ -122,7 +122,7 @@ def spec_for(spec: PodSpec, node: str) -> PodSpec:
 
 
 def node_of(pod: Pod) -> str:
-    """Return the node of a pod, or the one that it was created for."""
+    """Return the node that a DaemonSet's pod is bound to, else the one that its affinity names; empty without."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity

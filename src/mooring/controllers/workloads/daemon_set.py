@@ -215,7 +215,7 @@ class DaemonSetController(Workload[DaemonSet]):
 
 
 def new_status(state: _State, nodes: Collection[Node], collisions: int | None) -> DaemonSetStatus:
-    """Count a DaemonSet's pods over all nodes, and report operators that cannot be evaluated as a condition."""
+    """Compute a DaemonSet's status: numbers of nodes, and a condition if its affinity cannot be evaluated."""
     status = DaemonSetStatus(
         observed_generation=state.owner.metadata.generation, collision_count=collisions, conditions=_conditions(state)
     )

@@ -359,7 +359,7 @@ class DeploymentController(Workload[Deployment]):
             self.recorder.event(rollout.deployment, "Normal", "ScalingReplicaSet", message)
 
     async def _annotate_sizes(self, rollout: _Rollout) -> None:
-        """Record the Deployment's size on all ReplicaSets; otherwise a resize would be detected again in every pass."""
+        """Write the Deployment's size to annotations of ReplicaSets; else every pass would see it as scaled again."""
         wanted = replica_sets.size_annotations(rollout.deployment)
         for each in rollout.sets:
             if pace.replicas(each) and not wanted.items() <= each.metadata.annotations.items():

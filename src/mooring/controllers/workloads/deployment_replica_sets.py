@@ -82,7 +82,7 @@ def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet |
 
 
 def revision_of(obj: Deployment | ReplicaSet) -> int:
-    """Return the revision number, 0 if it is missing or invalid."""
+    """Return the number in an object's revision annotation; 0 if it is missing or invalid."""
     text = obj.metadata.annotations.get(REVISION, "")
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
     return number if number < 2**63 else 0

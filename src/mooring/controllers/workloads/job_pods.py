@@ -362,7 +362,7 @@ def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    """Mark a failed pod for removal of its finalizer, except an index's last one: its replacement copies the count."""
+    """Mark a failed pod for release, unless the next pod of its index must still copy its number of failures."""
     if job.spec.backoff_limit_per_index is not None and is_indexed(job):
         index = index_of(pod)
         settled = index in tally.completed or index in tally.failed_indexes

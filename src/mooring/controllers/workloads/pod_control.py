@@ -37,6 +37,7 @@ class Refusals:
     def __init__(self, context: Context, controller: str) -> None:
         self._clock = context.clock
         self._backoff = context.options.rejection_backoff
+        self.longest = self._backoff.maximum
         self._found: dict[str, Refusal] = {}
         self._rejected = context.metrics.rejected_creates.labels(controller)
         self._held = context.metrics.held_creates.labels(controller)
@@ -66,10 +67,6 @@ class Refusals:
     def forget(self, owner: Resource) -> None:
         """Clear the rejections of a workload, after a success or when it is deleted."""
         self._found.pop(owner.metadata.uid, None)
-
-    @property
-    def longest(self) -> float:
-        return self._backoff.maximum
 
 
 T = TypeVar("T")
@@ -169,10 +166,6 @@ class PodControl:
             raise
         self._expectations.record_deletion(key, self._pods, pod)
         self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta.name}")
-
-    def forget(self, owner: Resource) -> None:
-        """Drop what is recorded about a deleted workload."""
-        self.refusals.forget(owner)
 
 
 def growing_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

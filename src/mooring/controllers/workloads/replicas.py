@@ -4,7 +4,6 @@ Missing pods are created; of surplus pods the least useful are deleted. The stat
 available pods; the condition ReplicaFailure reports failed creates and deletes.
 """
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -59,9 +58,9 @@ class Replicas(Workload[R], Generic[R]):
         found = conditions(self.condition_type, owner.status.conditions, failure, now)
         return self.status_type(**known, observed_generation=owner.metadata.generation, conditions=found)
 
-    @abstractmethod
     def related_workloads(self, owner: R) -> Sequence[R]:
         """Return the workloads, including `owner`, whose pods are counted by node to choose which pods to delete."""
+        return [owner]
 
     def template_of(self, owner: R) -> PodTemplateSpec:
         template: PodTemplateSpec | None = owner.spec.template
@@ -182,6 +181,3 @@ class ReplicationControllers(Replicas[ReplicationController]):
 
     def selector_of(self, owner: ReplicationController) -> LabelSelector | None:
         return LabelSelector(match_labels=owner.spec.selector)
-
-    def related_workloads(self, owner: ReplicationController) -> Sequence[ReplicationController]:
-        return [owner]

@@ -92,7 +92,7 @@ class Workload(Controller, Generic[W]):
                 yield key_of(owner)
 
     def _owner_deleted(self, owner: W) -> None:
-        self.pod_control.forget(owner)
+        self.pod_control.refusals.forget(owner)
         self.enqueue(owner)
 
 
