@@ -1,4 +1,4 @@
-"""IP addresses and ranges, as pods, nodes, Services and endpoints name them."""
+"""Validate IP addresses and CIDRs in fields of pods, nodes, Services, endpoints and network policies."""
 
 import ipaddress
 import re

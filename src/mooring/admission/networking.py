@@ -1,7 +1,7 @@
 """Default and validate kinds of networking.k8s.io.
 
-External controllers implement Ingresses and NetworkPolicies. An IPAddress records who owns an address; the API server
-creates those of Services from the ranges in ServiceCIDRs.
+External controllers implement Ingresses and NetworkPolicies. An IPAddress records which object uses an address; the API
+server creates those of Services from the ranges in ServiceCIDRs.
 """
 
 from mooring.admission import checks

@@ -1,4 +1,4 @@
-"""Nodes: their taints and immutable fields.
+"""Default and validate Nodes: their taints and immutable fields.
 
 A taint value is validated as a label value only, never as a number or version, because a node must always be able to
 register (KEP-5471, KEP-5721).

@@ -42,12 +42,12 @@ def _environments(subject: str) -> "Environments":
 
 
 def _rule_environment_maker(version: Version) -> "Callable[[], Environment]":
-    def environment() -> "Environment":
+    def build() -> "Environment":
         from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_environments`
 
         return base_environment(version)
 
-    return environment
+    return build
 
 
 class PolicyEnvironment(Protocol):
@@ -58,12 +58,12 @@ class PolicyEnvironment(Protocol):
 
 
 def _policy_environment_maker(version: Version | None) -> PolicyEnvironment:
-    def environment(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
+    def build(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
         from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_environments`
 
         return admission_environment(version, params=params, authorizer=authorizer, patches=patches)
 
-    return environment
+    return build
 
 
 stored_policies = _policy_environment_maker(None)

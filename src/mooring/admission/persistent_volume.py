@@ -1,4 +1,4 @@
-"""PersistentVolumes: one source, a capacity, and a node affinity with versions and CEL as in pods.
+"""Validate PersistentVolumes: one source, a capacity, and a node affinity with versions and CEL as in pods.
 
 A stored affinity stays allowed when its gate is off, each gate independently (`affinity_rules`). ``storage.py`` uses
 `validate_spec` for inline volumes.

@@ -1,4 +1,4 @@
-"""StatefulSets and the ControllerRevisions that they and DaemonSets keep.
+"""Validate StatefulSets and the ControllerRevisions that they and DaemonSets keep.
 
 Volumes of claim templates are added to the pod template before it is validated, so that containers can mount them.
 """

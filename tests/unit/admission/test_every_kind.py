@@ -1,6 +1,7 @@
 """What holds for every kind: it has a strategy that agrees with the scheme, and admission is at peace with itself."""
 
 from datetime import datetime
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from admission_kinds import EXAMPLES, decoded, example, merged, stored
 from admission_pods import NOW, ON, Tree, relabelled, request, update_problems
 from mooring.admission.pipeline import admit_create, admit_update
 from mooring.admission.registry import strategy_of
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import codec, errors
 from mooring.api.base import copy_of
 from mooring.api.codec import DecodeError
@@ -31,6 +32,16 @@ def test_every_kind_has_a_strategy_that_agrees_with_the_scheme(kind: Kind) -> No
         assert strategy.namespaced == kind.namespaced
     if kind.subresource("status") is not None:
         assert "status" in strategy.subresources
+
+
+@pytest.mark.parametrize("kind", STORED, ids=str)
+def test_a_strategy_has_only_methods_that_admission_calls(kind: Kind) -> None:
+    strategy = strategy_of(kind.type)
+    for each in (strategy, *strategy.subresources.values()):
+        own = [
+            name for cls in type(each).__mro__ for name, value in vars(cls).items() if isinstance(value, FunctionType)
+        ]
+        assert {name for name in own if not name.startswith("_")} <= {*dir(Strategy), "template_of"}
 
 
 def test_every_stored_kind_has_an_example() -> None:

@@ -38,11 +38,11 @@ class Findings(msgspec.Struct):
         self.errors.append(error)
         self.places.append(place)
 
-    def take(self, others: "Findings") -> None:
+    def add_all(self, others: "Findings") -> None:
         self.errors += others.errors
         self.places += others.places
 
-    def at(self, place: Place) -> Path | None:
+    def path_of(self, place: Place) -> Path | None:
         text = format_place(place)
         if not text:
             return self.base
@@ -62,6 +62,7 @@ def validate(check: Check, value: Any, base: Path | None = None) -> Errors:
 
 
 def compile_schema(schema: JSONSchemaProps) -> Check:
+    """Return a function that checks a value by the schema and adds the errors to its `Findings`."""
     checks = _Checks(schema)
 
     def check(value: Any, place: Place, findings: Findings) -> None:
@@ -153,7 +154,7 @@ def _wrong_type_check(wanted: str, given: str) -> Check:
 
 def _add_type_error(place: Place, findings: Findings, wanted: str, given: str) -> None:
     detail = f"{format_place(place)} in body must be of type {wanted}: {json.dumps(given, ensure_ascii=False)}"
-    findings.add(place, field_errors.type_invalid(findings.at(place), given, detail))
+    findings.add(place, field_errors.type_invalid(findings.path_of(place), given, detail))
 
 
 def _whole_number_check(wanted: str, given: str) -> Check:
@@ -197,7 +198,7 @@ def _any_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -
             if not failures[-1].errors:
                 return
         _add_error(findings, place, f'"{format_place(place)}" must validate at least one schema (anyOf)')
-        findings.take(_best_alternative(schemas, failures, value))
+        findings.add_all(_best_alternative(schemas, failures, value))
 
     return check
 
@@ -211,7 +212,7 @@ def _one_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -
         why = "Found none valid" if not valid else f"Found {valid} valid alternatives"
         _add_error(findings, place, f'"{format_place(place)}" must validate one and only one schema (oneOf). {why}')
         if not valid:
-            findings.take(_best_alternative(schemas, failures, value))
+            findings.add_all(_best_alternative(schemas, failures, value))
 
     return check
 
@@ -223,7 +224,7 @@ def _all_of_check(checks: Sequence[Check]) -> Check:
         if not failed:
             return
         for failure in failed:
-            findings.take(failure)
+            findings.add_all(failure)
         more = ". None validated" if len(failed) == len(checks) else ""
         _add_error(findings, place, f'"{format_place(place)}" must validate all the schemas (allOf){more}')
 
@@ -267,7 +268,7 @@ def _text_checks(schema: JSONSchemaProps) -> list[Check]:
         def check(value: Any, place: Place, findings: Findings) -> None:
             size = len(value)
             if longest is not None and size > longest:
-                findings.add(place, field_errors.too_long(findings.at(place), longest))
+                findings.add(place, field_errors.too_long(findings.path_of(place), longest))
             elif shortest is not None and size < shortest:
                 _add_value_error(findings, place, value, f"should be at least {shortest} chars long")
             elif pattern and not matches(value, pattern):
@@ -322,7 +323,7 @@ def _multiple_check(cls: type, given: float) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if factor <= 0:
             detail = f"factor MultipleOf declared for {format_place(place)} must be positive: {shown}"
-            findings.add(place, field_errors.invalid(findings.at(place), factor, detail))
+            findings.add(place, field_errors.invalid(findings.path_of(place), factor, detail))
         elif value % factor if cls is int else not _is_multiple(value, factor):
             _add_value_error(findings, place, value, f"should be a multiple of {shown}")
 
@@ -360,7 +361,7 @@ def _enum_checks(schema: JSONSchemaProps) -> list[Check]:
                 return
         elif value is not None and value in others:
             return
-        findings.add(place, field_errors.not_supported(findings.at(place), value, names))
+        findings.add(place, field_errors.not_supported(findings.path_of(place), value, names))
 
     return [check]
 
@@ -377,7 +378,7 @@ def _list_checks(schema: JSONSchemaProps) -> list[Check]:
         if fewest is not None and len(value) < fewest:
             _add_value_error(findings, place, len(value), f"should have at least {fewest} items")
         if most is not None and len(value) > most:
-            findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
+            findings.add(place, field_errors.too_many(findings.path_of(place), len(value), most))
 
     return [] if items is None and most is None and fewest is None else [check]
 
@@ -392,11 +393,11 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
         if fewest is not None and len(value) < fewest:
             _add_value_error(findings, place, len(value), f"should have at least {fewest} properties")
         if most is not None and len(value) > most:
-            findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
+            findings.add(place, field_errors.too_many(findings.path_of(place), len(value), most))
         if more is False:
             for name in [name for name in value if name not in properties]:
                 detail = f"{format_place(place)}.{name} in body is a forbidden property"
-                findings.add(place, field_errors.invalid(findings.at(place), name, detail))
+                findings.add(place, field_errors.invalid(findings.path_of(place), name, detail))
         elif additional is not None:
             for name, item in value.items():
                 if name not in properties:
@@ -409,13 +410,13 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
                     each(item, (place, name), findings)
         for name in required:
             if name not in value:
-                findings.add(place, field_errors.required(findings.at((place, name))))
+                findings.add(place, field_errors.required(findings.path_of((place, name))))
 
     return [check]
 
 
 def _add_value_error(findings: Findings, place: Place, value: Any, words: str) -> None:
-    findings.add(place, field_errors.invalid(findings.at(place), value, f"{format_place(place)} in body {words}"))
+    findings.add(place, field_errors.invalid(findings.path_of(place), value, f"{format_place(place)} in body {words}"))
 
 
 def format_number(value: float) -> str:

@@ -73,17 +73,17 @@ def validate(
 
 
 def _find_shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _SharedSettings:
-    def same(get: Callable[[v1.CustomResourceDefinitionVersion], T]) -> T | None:
+    def common_value(get: Callable[[v1.CustomResourceDefinitionVersion], T]) -> T | None:
         if not versions:
             return None
         first = get(versions[0])
         return first if all(get(version) == first for version in versions[1:]) else None
 
     return _SharedSettings(
-        same(_schema_of),
-        same(lambda version: version.subresources),
-        same(lambda version: version.additional_printer_columns) or None,
-        same(lambda version: version.selectable_fields) or None,
+        common_value(_schema_of),
+        common_value(lambda version: version.subresources),
+        common_value(lambda version: version.additional_printer_columns) or None,
+        common_value(lambda version: version.selectable_fields) or None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules that all DRA kinds share: names of drivers, pools and attributes, bounded lists, node selectors."""
+"""Validation rules that all DRA kinds share: names of drivers, pools and attributes, bounded lists, node selectors."""
 
 import json
 from collections.abc import Callable, Hashable

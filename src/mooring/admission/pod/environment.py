@@ -87,7 +87,7 @@ def validate_env_from(sources: list[EnvFromSource], path: Path, options: Admissi
         for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref)):
             if reference is not None:
                 found += 1
-                errors += _validate_reference(reference.name, here.child(name))
+                errors += _validate_object_name(reference.name, here.child(name))
         if not found:
             errors.append(field_errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif found > 1:
@@ -99,7 +99,7 @@ def _check_variable_name(name: str, options: AdmissionOptions) -> names.Messages
     return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
 
 
-def _validate_reference(name: str, path: Path) -> Errors:
+def _validate_object_name(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path.child("name"))]
     wrong = names.dns1123_subdomain(names.as_generated_name(name))

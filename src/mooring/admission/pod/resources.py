@@ -142,11 +142,11 @@ def _validate_claims(given: list[ResourceClaim], known: frozenset[str], path: Pa
                 errors.append(field_errors.duplicate(here, f"{claim.name}/{claim.request}"))
         taken.add(claim.request)
         if claim.name not in known:
-            errors.append(_unknown_claim(claim.name, known, here))
+            errors.append(_unknown_claim_error(claim.name, known, here))
     return errors
 
 
-def _unknown_claim(name: str, known: frozenset[str], path: Path) -> FieldError:
+def _unknown_claim_error(name: str, known: frozenset[str], path: Path) -> FieldError:
     listed = f": {', '.join(sorted(known))}" if known else " which is empty"
     detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
     return field_errors.FieldError(field_errors.ErrorType.NOT_FOUND, path, name, detail)

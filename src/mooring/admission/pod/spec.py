@@ -33,8 +33,8 @@ _NO_CONTEXT = PodSecurityContext()
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
     """Return the errors in the spec of a pod with this metadata, or of a pod template (`metadata` is None)."""
-    errors = _validate_running(spec, metadata, path, rules)
-    errors += _validate_placement(spec, path, rules)
+    errors = _validate_volumes_and_containers(spec, metadata, path, rules)
+    errors += _validate_policies_and_placement(spec, path, rules)
     errors += _validate_names_and_numbers(spec, path)
     if spec.tolerations:
         errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
@@ -52,7 +52,7 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     return errors
 
 
-def _validate_running(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
+def _validate_volumes_and_containers(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     if spec.termination_grace_period_seconds is None:
         errors.append(field_errors.required(path.child("terminationGracePeriodSeconds")))
@@ -70,7 +70,7 @@ def _validate_running(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     return errors
 
 
-def _validate_placement(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
+def _validate_policies_and_placement(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     errors = _validate_enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
     errors += _validate_enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
     if spec.node_selector:

@@ -1,4 +1,4 @@
-"""The checks of the standards, with the versions of their rules.
+"""The checks of the Pod Security levels `baseline` and `restricted`, with their rules by Kubernetes version.
 
 A rule takes a pod or pod template and returns a violation or None. The checks of a level are in the order of
 Kubernetes' messages: by name, those of `baseline` first.

@@ -51,7 +51,7 @@ class Budget:
         """Evaluate an expression and subtract its cost; return value or error. Raise OutOfBudgetError if too high."""
         if each.error:
             return Outcome(error=f"compilation error: {each.error}")
-        outcome, cost = run(each.program, activation)
+        outcome, cost = evaluate_program(each.program, activation)
         self.spend(cost + activation.take_cost())
         if outcome.error:
             return Outcome(error=f"expression '{each.expression}' resulted in error: {outcome.error}")
@@ -63,7 +63,7 @@ class Budget:
             raise OutOfBudgetError
 
 
-def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
+def evaluate_program(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
     """Evaluate a CEL program within the cost limit of one call; return its value or error, and its cost."""
     try:
         value, cost = program.evaluate_counted(bindings, PER_CALL)
@@ -115,7 +115,7 @@ class _Variables(Mapping[str, Any]):
     def _compute(self, name: str, each: Compiled) -> Outcome:
         if each.error:
             return Outcome(error=f"composited variable {go_quote(name)} fails to compile: {each.error}")
-        outcome, cost = run(each.program, self._activation)
+        outcome, cost = evaluate_program(each.program, self._activation)
         self._activation.add_cost(cost)
         if outcome.error:
             return Outcome(error=f"composited variable {go_quote(name)} fails to evaluate: {outcome.error}")

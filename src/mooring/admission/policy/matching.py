@@ -191,9 +191,9 @@ class Index(Generic[C]):
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def matches_nothing(self, sort: MatchKey) -> bool:
+    def matches_nothing(self, key: MatchKey) -> bool:
         """Return whether, by the cache, no policy or webhook matches requests with this key; False if not cached."""
-        return not self._all or self._known.get(sort) == []
+        return not self._all or self._known.get(key) == []
 
     def candidates(self, attributes: Attributes) -> list[C]:
         """Return, in order, the policies or webhooks whose match rules match a request. Selectors are ignored."""
@@ -205,12 +205,12 @@ class Index(Generic[C]):
         """
         if not self._all:
             return []
-        sort = attributes.match_key
-        found = self._known.get(sort)
+        key = attributes.match_key
+        found = self._known.get(key)
         if found is None:
             if len(self._known) >= MAX_CACHED_KEYS:
                 self._known.clear()
-            found = self._known[sort] = [*self._find(attributes)]
+            found = self._known[key] = [*self._find(attributes)]
         return found
 
     def _find(self, attributes: Attributes) -> Iterator[tuple[C, RequestView | None]]:

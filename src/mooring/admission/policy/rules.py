@@ -149,12 +149,13 @@ def validate_match_conditions(
 
 
 def validate_expression(
-    environment: Environment, text: str, path: Path, results: Sequence[str], *, shown: str | None = None
+    environment: Environment, text: str, path: Path, result_types: Sequence[str], *, shown_value: str | None = None
 ) -> Errors:
+    """Return an error if a CEL expression does not compile to one of the result types; charge the cost of compiling."""
     field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
-    problem = compile_expression(environment, text, results).error
+    problem = compile_expression(environment, text, result_types).error
     if not problem:
         return []
     if problem.startswith("program instantiation failed"):
         return [field_errors.internal(path, problem)]
-    return [field_errors.invalid(path, text if shown is None else shown, problem)]
+    return [field_errors.invalid(path, text if shown_value is None else shown_value, problem)]

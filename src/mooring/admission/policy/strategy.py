@@ -57,7 +57,7 @@ class _Compiler:
 
         return with_variables(made, self._variables, text)
 
-    def plain(self, *, stored: bool) -> Environment:
+    def condition_environment(self, *, stored: bool) -> Environment:
         """Return the CEL environment of match conditions, which cannot use composed variables."""
         return self._makers[stored](params=self._params)
 
@@ -227,8 +227,8 @@ def _validate_conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -
     return rules.validate_match_conditions(
         spec.match_conditions,
         here,
-        lambda: compiler.plain(stored=False),
-        lambda: compiler.plain(stored=True),
+        lambda: compiler.condition_environment(stored=False),
+        lambda: compiler.condition_environment(stored=True),
         known,
     )
 
@@ -301,7 +301,9 @@ def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler
             errors.append(field_errors.required(at, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length"))
         else:
             environment = compiler.environment(each.value_expression)
-            errors += rules.validate_expression(environment, text, at, ("string", "null"), shown=each.value_expression)
+            errors += rules.validate_expression(
+                environment, text, at, ("string", "null"), shown_value=each.value_expression
+            )
         errors += seen.add(each.key, here.child("key"))
     return errors
 
