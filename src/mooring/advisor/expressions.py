@@ -44,7 +44,7 @@ def objections(program: Program) -> Iterator[str]:
 def on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Evaluate a CEL expression on `node` for all nodes; return each different outcome with its nodes."""
     inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in nodes)
-    return _tried(program, "node", inputs, _read_keys(program))
+    return _group_outcomes(program, "node", inputs, _read_keys(program))
 
 
 def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
@@ -54,7 +54,7 @@ def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome
         for node in nodes
         for taint in node.spec.taints
     )
-    return _tried(program, "taint", inputs, None)
+    return _group_outcomes(program, "taint", inputs, None)
 
 
 def taint_variable(taint: Taint) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _read_keys(program: Program) -> frozenset[str] | None:
     return found
 
 
-def _tried(
+def _group_outcomes(
     program: Program, variable: str, inputs: Iterable[tuple[str, Mapping[str, Any]]], keys: frozenset[str] | None
 ) -> list[ExpressionOutcome]:
     by_input: dict[object, tuple[Mapping[str, Any], list[str]]] = {}

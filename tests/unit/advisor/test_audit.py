@@ -690,14 +690,14 @@ def test_a_dump_of_recorded_answers_is_audited(tmp_path: Path) -> None:
 
 
 def test_an_object_that_mooring_fails_on_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = GatedUseFinder.of
+    real = GatedUseFinder.find
 
-    def of(self: GatedUseFinder, obj: Any) -> Any:
+    def find(self: GatedUseFinder, obj: Any) -> Any:
         if obj.metadata.name == "bad":
             raise RuntimeError("a mistake of ours")
         return real(self, obj)
 
-    monkeypatch.setattr(GatedUseFinder, "of", of)
+    monkeypatch.setattr(GatedUseFinder, "find", find)
     good, bad = deployment(tolerations=[GT]), deployment()
     bad["metadata"] = {**bad["metadata"], "name": "bad"}
     found = audit(snapshot_of(bad, good, folder=tmp_path), ask(component.resolve()))

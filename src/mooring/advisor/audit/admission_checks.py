@@ -76,7 +76,7 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
     strategy = strategy_of(type(made))
     strategy.default(made)
     made.metadata.name = made.metadata.name or "any"  # the server generates one
-    given = _content(made)
+    given = _tree_without_metadata(made)
     fields = options.release_fields
     if fields:
         fields.drop(made, None)
@@ -104,7 +104,7 @@ def update(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
         return AdmissionResult(
             {cause.field: f"{cause.field}: {cause.message}" for cause in causes} or {"": str(refusal)}
         )
-    return AdmissionResult({}, frozenset(missing(_content(stored), _content(made))))
+    return AdmissionResult({}, frozenset(missing(_tree_without_metadata(stored), _tree_without_metadata(made))))
 
 
 def _create_request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
@@ -115,18 +115,18 @@ def _copy(obj: Resource) -> Resource:
     return codec.decode_own(codec.encode(obj), type(obj))
 
 
-def _content(obj: Resource) -> dict[str, Any]:
+def _tree_without_metadata(obj: Resource) -> dict[str, Any]:
     return {name: part for name, part in codec.to_tree(obj).items() if name not in ("metadata", "status")}
 
 
 def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
     """Return the paths of fields that admission dropped, except those that the server sets to the same default."""
-    lost = frozenset(missing(given, _content(made)))
+    lost = frozenset(missing(given, _tree_without_metadata(made)))
     if not lost:
         return lost
     filled = _copy(made)
     default(filled)
-    return frozenset(missing(given, _content(made), _content(filled)))
+    return frozenset(missing(given, _tree_without_metadata(made), _tree_without_metadata(filled)))
 
 
 def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
@@ -225,7 +225,7 @@ class GatedUseFinder:
         self._now = now
         self._cache: dict[tuple[type, bytes], tuple[GatedUse, ...]] = {}
 
-    def of(self, obj: Resource) -> tuple[GatedUse, ...]:
+    def find(self, obj: Resource) -> tuple[GatedUse, ...]:
         """Return the fields of an object that depend on a gate or version: those of gates first, then of versions."""
         if not has_rules(obj):
             return ()

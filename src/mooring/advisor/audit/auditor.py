@@ -75,7 +75,7 @@ class _Auditor:
         findings: list[Finding] = []
         for each in raw:
             reference = reference_of(each, _is_namespaced(each, self._options))
-            findings += self._served.of(each, reference, as_stored=has_stored_versions)
+            findings += self._served.find(each, reference, as_stored=has_stored_versions)
             obj = _decoded(each, self._options)
             if obj is not None:
                 subjects[reference] = AuditedObject(obj, reference)
@@ -92,14 +92,14 @@ class _Auditor:
             gates=list(options.changes),
             objects=len(raw),
             findings=findings,
-            steps=Steps(self._snapshot, options, subjects).of(findings),
+            steps=Steps(self._snapshot, options, subjects).list_all(findings),
             notes=self._notes,
             unread=sorted(self._snapshot.forbidden),
         )
 
     def _evaluate(self, subject: AuditedObject) -> list[Finding]:
         try:
-            return [*self._outcomes.of(subject), *bridged_findings(subject, self._uses)]
+            return [*self._outcomes.find(subject), *bridged_findings(subject, self._uses)]
         except Exception as error:  # one object that Mooring fails on must not hide what happens to others
             failure = f"Mooring failed: {type(error).__name__}: {error}; please report it"
             self._notes.append(f"{subject.reference}: not checked: {failure}")
@@ -225,7 +225,7 @@ def scheduler_config_findings(
         )
         affinity = core_v1.Affinity(node_affinity=added)
         pod = core_v1.Pod(spec=core_v1.PodSpec(affinity=affinity, containers=[core_v1.Container(name="c", image="c")]))
-        for use in uses.of(pod):
+        for use in uses.find(pod):
             effect, message = _effect_on_nodes(use, pod, snapshot.all(Node), options)
             field = use.field.replace(_IN_POD, _ARGUMENTS % index)
             yield use_finding(reference, use, codec.to_tree(pod), effect, message, field=field)

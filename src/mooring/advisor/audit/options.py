@@ -72,13 +72,13 @@ def ask(
     if not asked:
         return Question(current, None, runtime_config, runtime_config)
     try:
-        target, notes = _target(current, to_emulation, to_min_compatibility, disable, enable)
+        target, notes = _resolve_target(current, to_emulation, to_min_compatibility, disable, enable)
     except (GateError, VersionError) as error:
         raise QuestionError(str(error)) from error
     return Question(current, target, runtime_config, to_runtime_config, bool(to_min_compatibility), notes)
 
 
-def _target(
+def _resolve_target(
     current: Component,
     to_emulation: str | None,
     to_min_compatibility: str | None,
@@ -99,7 +99,7 @@ def _target(
         if name in disable or name in enable:
             continue
         try:
-            components.resolve(gates=_text({name: on}), emulation=str(emulation), min_compatibility=lowest)
+            components.resolve(gates=_format_config({name: on}), emulation=str(emulation), min_compatibility=lowest)
         except GateError as error:
             if "depends on" not in str(error):
                 notes.append(f"--feature-gates={name}={str(on).lower()} has to go: {error}")
@@ -112,11 +112,11 @@ def _target(
             continue
         wanted[name] = False
     wanted |= dict.fromkeys(enable, True)
-    target = components.resolve(gates=_text(wanted), emulation=str(emulation), min_compatibility=lowest)
+    target = components.resolve(gates=_format_config(wanted), emulation=str(emulation), min_compatibility=lowest)
     return target, tuple(notes)
 
 
-def _text(wanted: Mapping[str, bool]) -> str:
+def _format_config(wanted: Mapping[str, bool]) -> str:
     return ",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())
 
 
@@ -146,7 +146,7 @@ def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple
     else:
         notes.append("the server does not show its feature gates; they are assumed to be as Kubernetes has them")
         hidden = list(known_gates.NOT_ON_IN_KUBERNETES)
-    return _without(found, hidden, gates, notes)
+    return _switch_off(found, hidden, gates, notes)
 
 
 def component_of_snapshot(snapshot: Snapshot) -> tuple[Component, tuple[str, ...]] | None:
@@ -178,16 +178,16 @@ def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ..
         f"a dump does not tell how its server runs: it is taken as Kubernetes {found.versions.emulation};"
         " name --emulation-version and --feature-gates if it is not"
     )
-    return _without(found, known_gates.NOT_ON_IN_KUBERNETES, NONE_SET, notes)
+    return _switch_off(found, known_gates.NOT_ON_IN_KUBERNETES, NONE_SET, notes)
 
 
 def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
-    emulation = _shown(version, "emulation") or _shown(version, "") or BINARY
+    emulation = _version_in(version, "emulation") or _version_in(version, "") or BINARY
     nearest = min(max(emulation, OLDEST_EMULATION), BINARY)
     notes = []
     if nearest != emulation:
         notes.append(f"the server is of version {emulation}; it is treated as {nearest}, the nearest known one")
-    lowest = _shown(version, "minCompatibility")
+    lowest = _version_in(version, "minCompatibility")
     lowest = min(max(lowest, oldest_compatible(nearest)), nearest) if lowest else None
     try:
         return components.resolve(emulation=str(nearest), min_compatibility=str(lowest) if lowest else None), notes
@@ -195,7 +195,7 @@ def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
         raise QuestionError(str(error)) from error
 
 
-def _without(
+def _switch_off(
     found: Component, hidden: Collection[str], shown: Mapping[str, bool], notes: list[str]
 ) -> tuple[Component, tuple[str, ...]]:
     states = found.gates.states
@@ -207,7 +207,7 @@ def _without(
     return Component(found.versions, gates), tuple(notes)
 
 
-def _shown(version: Mapping[str, str], prefix: str) -> Version | None:
+def _version_in(version: Mapping[str, str], prefix: str) -> Version | None:
     names = (f"{prefix}Major", f"{prefix}Minor") if prefix else ("major", "minor")
     major, minor = (version.get(name, "").rstrip("+") for name in names)
     return Version(int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None

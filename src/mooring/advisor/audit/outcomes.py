@@ -1,6 +1,6 @@
 """Find the effects of the target flags on each object, with admission, the scheduler's engine and the eviction rules.
 
-`EffectFinder.of` yields the findings about one object. A stored object is also checked for updates (ratcheting); a
+`EffectFinder.find` yields the findings about one object. A stored object is also checked for updates (ratcheting); a
 template, by what controllers create from it. Called by ``auditor.py``; read next: ``admission_checks.py``, ``pods.py``.
 """
 
@@ -66,9 +66,9 @@ class EffectFinder:
     pods: PodEffectFinder
     now: datetime
 
-    def of(self, subject: AuditedObject) -> Iterator[Finding]:
+    def find(self, subject: AuditedObject) -> Iterator[Finding]:
         """Yield a finding for each gated field of an object, and for each that makes updates of it fail."""
-        uses = self.uses.of(subject.object)
+        uses = self.uses.find(subject.object)
         if not uses:
             return
         tree = codec.to_tree(subject.object)
@@ -110,7 +110,7 @@ class EffectFinder:
         already = answers.already.refused.get(use.field) or next(iter(answers.already.refused.values()), "")
         is_lost = refusal or dropped or self.options.turns_off(use.feature)
         if subject.reference.stored and answers.made is None and is_lost:
-            return self._stored(subject.object, use)
+            return self._stored_effect(subject.object, use)
         if already or use.field in answers.already.dropped:
             return Effect.ALREADY_OFF, f"a new one is {f'refused now as well: {already}' if already else 'changed now'}"
         if not refusal and not dropped:
@@ -134,7 +134,7 @@ class EffectFinder:
             return ""
         return f"the gate is forced on: servers of {self.options.oldest_reader} cannot read this"
 
-    def _stored(self, obj: Resource, use: GatedUse) -> tuple[Effect, str]:
+    def _stored_effect(self, obj: Resource, use: GatedUse) -> tuple[Effect, str]:
         if isinstance(obj, Pod):
             effect = self.pods.effect_on(obj)
             return effect.effect, effect.why
@@ -192,7 +192,7 @@ def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[F
     spec = PodSpec(tolerations=list(said.tolerations), affinity=Affinity(node_affinity=said.node_affinity))
     pod = Pod(spec=spec)
     tree = codec.to_tree(pod)
-    for use in uses.of(pod):
+    for use in uses.find(pod):
         place = next((place for place in _PLACES if use.field.startswith(place)), None)
         if place is None or use.feature == COMPATIBILITY:  # every server can read an annotation
             continue
@@ -215,7 +215,7 @@ class ApiVersionFinder:
 
     options: AuditOptions
 
-    def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
+    def find(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
         """Yield findings if the target flags stop serving the object's API version or reading its storage version."""
         options = self.options
         if options.is_inventory:
@@ -227,32 +227,32 @@ class ApiVersionFinder:
                 text = f"{raw.api_version} {raw.kind} is removed in {removal}"
                 yield _version_finding(reference, raw.api_version, Effect.NOT_SERVED, text)
             return
-        is_lost = not self._served(kind) if as_stored else self._stops(kind)
+        is_lost = not self._served_versions(kind) if as_stored else self._is_no_longer_served(kind)
         if is_lost:
-            yield self._lost(kind, reference, "apiVersion")
+            yield self._lost_finding(kind, reference, "apiVersion")
         yield from self._written_by_clients(raw, reference)
         stored = kind if as_stored else options.now.scheme.storage(kind)
         if reference.stored and kind.stored and not options.reads(stored):
             yield self._unreadable(stored, reference)
 
-    def _stops(self, kind: Kind) -> bool:
+    def _is_no_longer_served(self, kind: Kind) -> bool:
         return self.options.now.scheme.is_served(kind) and not self.options.then.scheme.is_served(kind)
 
     def _written_by_clients(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
         version = applied_version(raw.tree)
         kind = self.options.now.scheme.kind(version, raw.kind) if version not in ("", raw.api_version) else None
-        if kind is not None and self._stops(kind):
-            yield self._lost(kind, reference, f"metadata.annotations[{_APPLIED}]")
+        if kind is not None and self._is_no_longer_served(kind):
+            yield self._lost_finding(kind, reference, f"metadata.annotations[{_APPLIED}]")
 
-    def _served(self, kind: Kind) -> list[Kind]:
+    def _served_versions(self, kind: Kind) -> list[Kind]:
         now, then = self.options.now.scheme, self.options.then.scheme
         family = then.family(kind)
         if not any(now.is_served(each) for each in family):
             return list(family)
         return [each for each in family if then.is_served(each)]
 
-    def _lost(self, kind: Kind, reference: ObjectReference, field: str) -> Finding:
-        others = self._served(kind)
+    def _lost_finding(self, kind: Kind, reference: ObjectReference, field: str) -> Finding:
+        others = self._served_versions(kind)
         then = self.options.then.scheme
         text = f"{kind.api_version} {kind.kind} is not served any more"
         if others:

@@ -41,7 +41,7 @@ class PodEffectFinder:
     profiles: Sequence[ProfileSpec]
 
     @property
-    def _is_same(self) -> bool:
+    def _has_same_rules(self) -> bool:
         return self.options.now.features == self.options.then.features
 
     def effect_on(self, pod: Pod) -> PodEffect:
@@ -49,12 +49,12 @@ class PodEffectFinder:
         if has_ended(pod) or pod.metadata.deletion_timestamp is not None:
             return PodEffect(Effect.FINISHED, "the pod has ended, or is about to go")
         if pod.spec.node_name:
-            return self._running(pod)
-        return self._waiting(pod)
+            return self._effect_on_running(pod)
+        return self._effect_on_pending(pod)
 
     def affected_pods(self) -> Iterator[tuple[Pod, PodEffect]]:
         """Yield the pods that the target flags evict or leave unschedulable, including pods without gated fields."""
-        if self._is_same:
+        if self._has_same_rules:
             return
         for pod in self.snapshot.all(Pod):
             if pod.metadata.uid:
@@ -62,18 +62,18 @@ class PodEffectFinder:
                 if effect.effect in (Effect.EVICTED, Effect.STUCK_PENDING):
                     yield pod, effect
 
-    def _running(self, pod: Pod) -> PodEffect:
-        before, after = (self._due(pod, side.constraints) for side in (self.options.now, self.options.then))
+    def _effect_on_running(self, pod: Pod) -> PodEffect:
+        before, after = (self._eviction_time(pod, side.constraints) for side in (self.options.now, self.options.then))
         if before is not None and before <= self.now:
             return PodEffect(Effect.FINISHED, "it does not tolerate a NoExecute taint now either, and is about to go")
         if after is None or (before is not None and before <= after):
             return PodEffect(Effect.KEEPS_RUNNING, "it has its node and stays there")
-        taint = self._untolerated(pod)
+        taint = self._untolerated_taint(pod)
         what = f" {{{taint.key}: {taint.value}}}" if taint else ""
         when = "at once" if after <= self.now else f"at {after.isoformat(timespec='seconds')}"
         return PodEffect(Effect.EVICTED, f"it no longer tolerates the NoExecute taint{what} and is evicted {when}")
 
-    def _due(self, pod: Pod, options: ConstraintOptions) -> datetime | None:
+    def _eviction_time(self, pod: Pod, options: ConstraintOptions) -> datetime | None:
         moments = []
         node = self.snapshot.find(Node, "", pod.spec.node_name)
         bound = bound_at(pod)
@@ -90,7 +90,7 @@ class PodEffectFinder:
                 )
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def _untolerated(self, pod: Pod) -> tolerations.TaintLike | None:
+    def _untolerated_taint(self, pod: Pod) -> tolerations.TaintLike | None:
         node = self.snapshot.find(Node, "", pod.spec.node_name)
         options = self.options.then.constraints
         return tolerations.find_untolerated(no_execute_taints(node), pod.spec.tolerations, options) if node else None
@@ -111,11 +111,11 @@ class PodEffectFinder:
                     taints.append(rule.spec.taint)
         return found
 
-    def _waiting(self, pod: Pod) -> PodEffect:
+    def _effect_on_pending(self, pod: Pod) -> PodEffect:
         if pod.spec.scheduling_gates:
             return PodEffect(Effect.ALREADY_PENDING, "it waits for its scheduling gates")
         key = (pod.metadata.namespace, pod.metadata.name)
-        before, after = (outcome.get(key) for outcome in self._places)
+        before, after = (outcome.get(key) for outcome in self._scheduled_nodes)
         if after is None or before is None:
             return PodEffect(Effect.ALREADY_PENDING, f"it waits for the scheduler {pod.spec.scheduler_name}")
         if not after:
@@ -127,9 +127,9 @@ class PodEffectFinder:
         return PodEffect(Effect.ALREADY_PENDING, f"it finds no node now either: {before}")
 
     @cached_property
-    def _places(self) -> tuple[dict[Key, str], dict[Key, str]]:
+    def _scheduled_nodes(self) -> tuple[dict[Key, str], dict[Key, str]]:
         before = self._schedule(self.options.now)
-        return before, before if self._is_same else self._schedule(self.options.then)
+        return before, before if self._has_same_rules else self._schedule(self.options.then)
 
     def _schedule(self, side: ResolvedFlags) -> dict[Key, str]:
         made = engine(self.snapshot, profiles=self.profiles, features=side.features)

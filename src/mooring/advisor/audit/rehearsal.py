@@ -101,7 +101,7 @@ async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, fold
     notes: list[str] = []
     first, second = folder / "now", folder / "then"
     async with start(first, then=False, with_workers=False) as plane:
-        taken = await _load(plane, copy, notes)
+        taken = await _load_objects(plane, copy, notes)
     await asyncio.to_thread(shutil.copytree, first, second)
     pods = [obj for obj, _ in taken if isinstance(obj, Pod) and waits(obj) and not obj.spec.scheduling_gates]
     waiting = [pod for pod in pods if pod.spec.scheduler_name in copy.schedulers]
@@ -118,14 +118,14 @@ async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, fold
     report = Rehearsal(
         objects=len(taken),
         seconds=round(time.monotonic() - began, 2),
-        broken=list(_broken(*views)),
-        differences=list(_differences(audit.findings, *views)),
+        broken=list(_find_broken(*views)),
+        differences=list(_find_differences(audit.findings, *views)),
         notes=notes,
     )
     return structs.replace(audit, rehearsal=report)
 
 
-async def _load(plane: RehearsalPlane, copy: RehearsalObjects, notes: list[str]) -> list[Subject]:
+async def _load_objects(plane: RehearsalPlane, copy: RehearsalObjects, notes: list[str]) -> list[Subject]:
     scheme = plane.client.scheme
     objects = [obj for obj, _ in (*copy.stored, *copy.manifests)]
     stored = [obj for obj, _ in copy.stored]
@@ -173,14 +173,14 @@ class _Probe:
     async def observe(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
         """Send dry-run requests for all objects, and read their pods; return each observation by object and request."""
         seen: dict[_Key, _Outcome] = {}
-        failing = await self._failing()
+        failing = await self._failing_controllers()
         for obj, reference in taken:
             body = await self._read(obj, reference)
             seen[reference, "read"] = _Outcome("not served" if body is None else "served")
             if body is None:
                 continue  # nothing can be written that is not served
             if isinstance(obj, Pod) and reference.stored:
-                seen[reference, "pod"] = await self._pod(obj)
+                seen[reference, "pod"] = await self._observe_pod(obj)
             if body:
                 seen[reference, "update"] = await self._update(obj, reference, body)
             if not reference.stored or (generated_from(obj) is not None and not is_over(obj)):
@@ -233,7 +233,7 @@ class _Probe:
         lost = sorted(dropped({"spec": codec.to_tree(wanted).get("spec")}, created))
         return _Outcome("changed", f"without {', '.join(lost)}") if lost else _Outcome("accepted")
 
-    async def _pod(self, pod: Pod) -> _Outcome:
+    async def _observe_pod(self, pod: Pod) -> _Outcome:
         try:
             found = await self.plane.client.get(Pod, pod.metadata.name, pod.metadata.namespace)
         except errors.NotFound:
@@ -246,7 +246,7 @@ class _Probe:
             return _Outcome("scheduled")
         return _Outcome("pending", next((c.message for c in found.status.conditions if c.type == "PodScheduled"), ""))
 
-    async def _failing(self) -> dict[tuple[str, str, str], str]:
+    async def _failing_controllers(self) -> dict[tuple[str, str, str], str]:
         found: dict[tuple[str, str, str], str] = {}
         owners = {
             (each.kind, obj.metadata.namespace, obj.metadata.name): (owner.kind, obj.metadata.namespace, owner.name)
@@ -269,15 +269,15 @@ def _path(kind: Kind, obj: Resource) -> str:
     return f"{base}{namespace}/{kind.plural}/{obj.metadata.name}"
 
 
-def _broken(now: _View, then: _View) -> Iterator[Observation]:
+def _find_broken(now: _View, then: _View) -> Iterator[Observation]:
     for (reference, subject), after in then.items():
         before = now.get((reference, subject))
         if before is not None and before.outcome != after.outcome and after.outcome not in _HARMLESS:
             yield _observation(reference, subject, before.outcome, after, agrees=True)
 
 
-def _differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterator[Observation]:
-    predicted = _predicted(findings)
+def _find_differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterator[Observation]:
+    predicted = _predicted_outcomes(findings)
     for (reference, subject), after in then.items():
         before, wanted = now.get((reference, subject)), predicted.get((reference, subject))
         if wanted is None and (before is None or after.outcome in (before.outcome, *_HARMLESS)):
@@ -301,7 +301,7 @@ def _observation(
     )
 
 
-def _predicted(findings: Sequence[Finding]) -> dict[_Key, str]:
+def _predicted_outcomes(findings: Sequence[Finding]) -> dict[_Key, str]:
     predicted: dict[_Key, str] = {}
     for finding in sorted(findings, key=lambda each: each.breaks):
         if finding.effect in EXPECTED:

@@ -79,12 +79,12 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     shown = [f for f in audit.findings if wide or audit.target is None or f.effect is not Effect.UNAFFECTED]
     for feature in dict.fromkeys(f.feature for f in shown):
         yield ""
-        yield from _feature(audit, feature, [f for f in shown if f.feature == feature], paint, wide=wide)
+        yield from _feature_lines(audit, feature, [f for f in shown if f.feature == feature], paint, wide=wide)
     quiet = [change for change in audit.gates if change.gate not in {f.feature for f in shown}]
     if quiet:
         yield ""
     for change in quiet:
-        yield f"{_gate(audit, change.gate)}: no object depends on it"
+        yield f"{_gate_title(audit, change.gate)}: no object depends on it"
     yield from step_lines(audit.steps, paint)
     yield from rehearsal_lines(audit.rehearsal, paint, wide=wide)
 
@@ -101,7 +101,7 @@ def summary(audit: Audit) -> str:
     return f"{verdict}; {using} use something that gates or versions decide about{unread}"
 
 
-def _gate(audit: Audit, feature: str) -> str:
+def _gate_title(audit: Audit, feature: str) -> str:
     change = next((each for each in audit.gates if each.gate == feature), None)
     proposal = next((f.proposal for f in audit.findings if f.feature == feature and f.proposal), "")
     proposal = proposal or (change.proposal if change else "")
@@ -109,13 +109,13 @@ def _gate(audit: Audit, feature: str) -> str:
     return f"{name} goes {'on' if change.enabled else 'off'}: {change.reason}" if change else name
 
 
-def _feature(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint, *, wide: bool) -> Iterator[str]:
-    yield paint(_gate(audit, feature), "title")
+def _feature_lines(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint, *, wide: bool) -> Iterator[str]:
+    yield paint(_gate_title(audit, feature), "title")
     for effect in sorted({f.effect for f in found}, key=lambda each: RULES[each].id):
         for group in grouped([f for f in found if f.effect is effect], lambda each: None if wide else _line_key(each)):
             first = group[0]
             subjects = subjects_line([each.object for each in group])
-            yield f"  {_mark(first, paint)}  {subjects}"
+            yield f"  {_format_effect(first, paint)}  {subjects}"
             used = f"{first.field}: {first.value}" if first.value else first.field
             if used:
                 yield f"          {one_line(used)}" + (f"  (from {first.needs} on)" if first.needs and wide else "")
@@ -123,7 +123,7 @@ def _feature(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint,
                 yield from (f"          {paint(one_line(line), 'quiet')}" for line in first.message.split("\n"))
 
 
-def _mark(finding: Finding, paint: Paint) -> str:
+def _format_effect(finding: Finding, paint: Paint) -> str:
     if finding.breaks:
         return paint("breaks", "bad")
     return paint("  uses" if finding.effect is Effect.UNAFFECTED else "    ok", "good")
@@ -185,15 +185,15 @@ def rehearsal_lines(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) ->
     yield from (f"  note    {one_line(note)}" for note in rehearsal.notes)
     shown = rehearsal.broken if wide else rehearsal.broken[:_MOST_LINES]
     for each in shown:
-        yield f"  {paint('broke', 'bad')}   {_observed(each)}"
+        yield f"  {paint('broke', 'bad')}   {_observation(each)}"
     if len(shown) < len(rehearsal.broken):
         yield f"  … and {len(rehearsal.broken) - len(shown)} more, with -o wide"
     for each in rehearsal.differences:
-        yield f"  {paint('differs', 'bad')} {_observed(each)} (the prediction was: {one_line(each.predicted)})"
+        yield f"  {paint('differs', 'bad')} {_observation(each)} (the prediction was: {one_line(each.predicted)})"
     if not rehearsal.differences:
         yield f"  {paint('all as predicted', 'good')}"
 
 
-def _observed(each: Observation) -> str:
+def _observation(each: Observation) -> str:
     detail = f": {each.detail}" if each.detail else ""
     return one_line(f"{each.object}, {each.subject}: {each.observed}{detail}")

@@ -38,11 +38,11 @@ class Rewriter:
 
     def tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
         """Return tolerations without operators the target lacks; they tolerate the same taints of current nodes."""
-        return [made for each in given for made in self._toleration(each)]
+        return [made for each in given for made in self._tolerations_for(each)]
 
     def equals(self, toleration: Toleration) -> list[Toleration]:
         """Return the `Equal` tolerations that replace one which the target cannot evaluate; empty if it can."""
-        return self._toleration(toleration) if self._stops(toleration) else []
+        return self._tolerations_for(toleration) if self._stops_working(toleration) else []
 
     def node_affinity(self, given: NodeAffinity) -> NodeAffinity:
         """Return node affinity without operators the target lacks; it matches the same current nodes."""
@@ -52,22 +52,22 @@ class Rewriter:
             given,
             required_during_scheduling_ignored_during_execution=self.selector(required) if required else None,
             preferred_during_scheduling_ignored_during_execution=[
-                structs.replace(each, preference=self._term(each.preference)) for each in preferred
+                structs.replace(each, preference=self._term_for(each.preference)) for each in preferred
             ],
         )
 
     def selector(self, given: NodeSelector) -> NodeSelector:
-        return structs.replace(given, node_selector_terms=[self._term(each) for each in given.node_selector_terms])
+        return structs.replace(given, node_selector_terms=[self._term_for(each) for each in given.node_selector_terms])
 
-    def _stops(self, given: Toleration) -> bool:
+    def _stops_working(self, given: Toleration) -> bool:
         if given.expression:
             return self.now.cel and not self.then.cel
         if given.operator in NUMERIC:
             return self.now.numeric_tolerations and not self.then.numeric_tolerations
         return given.operator in semver.OPERATORS and self.now.semver_operators and not self.then.semver_operators
 
-    def _toleration(self, given: Toleration) -> list[Toleration]:
-        if not self._stops(given):
+    def _tolerations_for(self, given: Toleration) -> list[Toleration]:
+        if not self._stops_working(given):
             return [given]
         made: dict[tuple[str, str, str], Toleration] = {}
         for taint in chain.from_iterable(node.spec.taints for node in self.nodes):
@@ -79,8 +79,8 @@ class Rewriter:
                 )
         return [made[key] for key in sorted(made)]
 
-    def _term(self, given: NodeSelectorTerm) -> NodeSelectorTerm:
-        wanted = [self._requirement(each) for each in given.match_expressions]
+    def _term_for(self, given: NodeSelectorTerm) -> NodeSelectorTerm:
+        wanted = [self._requirement_for(each) for each in given.match_expressions]
         stops = bool(given.match_cel_expressions) and self.now.cel and not self.then.cel
         if not stops:
             return structs.replace(given, match_expressions=wanted)
@@ -89,7 +89,7 @@ class Rewriter:
         wanted.append(NodeSelectorRequirement(key=HOSTNAME, operator="In", values=names or [NOTHING]))
         return structs.replace(given, match_expressions=wanted, match_cel_expressions=[])
 
-    def _requirement(self, given: NodeSelectorRequirement) -> NodeSelectorRequirement:
+    def _requirement_for(self, given: NodeSelectorRequirement) -> NodeSelectorRequirement:
         if given.operator not in semver.OPERATORS or not self.now.semver_operators or self.then.semver_operators:
             return given
         asked = node_selector.compile_requirement(given, self.now)

@@ -73,21 +73,21 @@ class Steps:
     options: AuditOptions
     subjects: Mapping[ObjectReference, AuditedObject]
 
-    def of(self, findings: Sequence[Finding]) -> list[Step]:
+    def list_all(self, findings: Sequence[Finding]) -> list[Step]:
         """Return the steps of the upgrade or downgrade in order; none for an inventory, where no flags change."""
         if self.options.is_inventory:
             return []
         breaking = [finding for finding in findings if finding.breaks]
         return [
-            *self._manifests(breaking),
-            *self._workloads(breaking),
-            *self._pods(breaking),
-            *self._others(breaking),
-            *self._restarts(),
-            *self._stored(breaking),
+            *self._manifest_steps(breaking),
+            *self._workload_steps(breaking),
+            *self._pod_steps(breaking),
+            *self._other_steps(breaking),
+            *self._restart_steps(),
+            *self._storage_steps(breaking),
         ]
 
-    def _manifests(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+    def _manifest_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         files = dict.fromkeys(f.object.file for f in breaking if not f.object.stored and f.object.file)
         if files:
             run = f"mooring lint {self.options.then.flags.arguments()} {shlex.join(files)}"
@@ -96,10 +96,10 @@ class Steps:
                 commands=[Command(run=run, why="names file, line and field of each")],
             )
 
-    def _workloads(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+    def _workload_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         for proposal, found in _by_proposal(f for f in breaking if self._is_template(f.object)).items():
             references = dict.fromkeys(f.object for f in found)
-            commands = [command for reference in references for command in self._workload(reference)]
+            commands = [command for reference in references for command in self._workload_commands(reference)]
             if commands:
                 yield Step(
                     title="Change the workloads whose pods would be refused or changed",
@@ -117,11 +117,11 @@ class Steps:
             and specs.pod_spec(subject.object) is not None
         )
 
-    def _workload(self, reference: ObjectReference) -> Iterator[Command]:
+    def _workload_commands(self, reference: ObjectReference) -> Iterator[Command]:
         obj = self.subjects[reference].object
         owner = controller_of(obj.metadata)
         if owner is not None:
-            if not any(_is(each, owner.kind, reference.namespace, owner.name) for each in self.subjects):
+            if not any(_refers_to(each, owner.kind, reference.namespace, owner.name) for each in self.subjects):
                 why = f"{owner.kind} {owner.name} makes it: change the template there"
                 yield Command(run=kubectl("get", reference, _resource(reference)), ready=False, why=why)
             return  # the owner's template is the one to change
@@ -142,21 +142,21 @@ class Steps:
         rewriter = self._rewriter()
         made = structs.replace(spec, tolerations=rewriter.tolerations(spec.tolerations))
         base = "/" + path.replace(".", "/")
-        operations = _replaced(f"{base}/tolerations", spec.tolerations, made.tolerations)
+        operations = _replace_operations(f"{base}/tolerations", spec.tolerations, made.tolerations)
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         if affinity is not None:
             rewritten = rewriter.node_affinity(affinity)
             made = structs.replace(made, affinity=structs.replace(spec.affinity, node_affinity=rewritten))
-            operations += _replaced(f"{base}/affinity/nodeAffinity", affinity, rewritten)
+            operations += _replace_operations(f"{base}/affinity/nodeAffinity", affinity, rewritten)
         return [] if rewriting.is_too_long(made) else operations
 
     def _rewriter(self) -> Rewriter:
         return Rewriter(self.snapshot.all(Node), self.options.now.constraints, self.options.then.constraints)
 
-    def _pods(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+    def _pod_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         found = [f for f in breaking if f.object.kind == "Pod" and f.object.stored and not self._is_rolled(f, breaking)]
         evicted = dict.fromkeys(f.object for f in found if f.effect is Effect.EVICTED)
-        if commands := [command for reference in evicted for command in self._stay(reference)]:
+        if commands := [command for reference in evicted for command in self._stay_commands(reference)]:
             yield Step(title="Let running pods tolerate their nodes' taints in words that stay", commands=commands)
         stuck = [f for f in found if f.effect is Effect.STUCK_PENDING]
         for proposal, those in _by_proposal(stuck).items():
@@ -181,9 +181,9 @@ class Steps:
             return False
         meta = owner.metadata
         templates = (each.object for each in breaking if each.object.stored)
-        return any(_is(each, owner.kind, meta.namespace, meta.name) for each in templates)
+        return any(_refers_to(each, owner.kind, meta.namespace, meta.name) for each in templates)
 
-    def _stay(self, reference: ObjectReference) -> Iterator[Command]:
+    def _stay_commands(self, reference: ObjectReference) -> Iterator[Command]:
         subject = self.subjects.get(reference)
         if subject is None or not isinstance(subject.object, Pod):
             return
@@ -193,7 +193,7 @@ class Steps:
         if add:
             yield _patch("pod", reference, add)
 
-    def _others(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+    def _other_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         commands = []
         for reference in dict.fromkeys(f.object for f in breaking if f.object.stored and f.object.kind != "Pod"):
             if self._is_template(reference):
@@ -201,23 +201,23 @@ class Steps:
             subject = self.subjects.get(reference)
             effects = {f.effect for f in breaking if f.object == reference}
             if subject is not None and effects - {Effect.STORED_UNREADABLE, Effect.NOT_SERVED}:
-                commands.append(self._other(subject.object, reference))
+                commands.append(self._other_command(subject.object, reference))
         if commands:
             yield Step(title="Change what is neither pod nor workload", commands=commands)
         lost = [f for f in breaking if f.effect is Effect.NOT_SERVED]
         if lost:
-            yield self._versions(lost)
+            yield self._version_step(lost)
 
-    def _other(self, obj: Resource, reference: ObjectReference) -> Command:
+    def _other_command(self, obj: Resource, reference: ObjectReference) -> Command:
         if isinstance(obj, PersistentVolume) and self.options.now.admission.mutable_pv_node_affinity:
             required = obj.spec.node_affinity and obj.spec.node_affinity.required
             if required:
                 path = "/spec/nodeAffinity/required"
-                return _patch("pv", reference, _replaced(path, required, self._rewriter().selector(required)))
+                return _patch("pv", reference, _replace_operations(path, required, self._rewriter().selector(required)))
         why = "its spec cannot be changed: save it, change the copy, and create it again"
         return Command(run=f"{kubectl('get', reference, _resource(reference))} -o yaml", ready=False, why=why)
 
-    def _versions(self, lost: Sequence[Finding]) -> Step:
+    def _version_step(self, lost: Sequence[Finding]) -> Step:
         commands = []
         for finding in lost:
             group = GroupVersion.parse(finding.value).group
@@ -232,7 +232,7 @@ class Steps:
         unserved = sorted({f.value for f in lost})
         return Step(title=f"{title} (not {', '.join(unserved)})", proposal="KEP-4330", commands=commands)
 
-    def _restarts(self) -> Iterator[Step]:
+    def _restart_steps(self) -> Iterator[Step]:
         now, then = self.options.now.flags, self.options.then.flags
         goes_up = bool(self.options.changes) and all(change.enabled for change in self.options.changes)
         arguments = _changed_arguments(now, then)
@@ -255,7 +255,7 @@ class Steps:
                 commands=[Command(run=f"mooring {name} {arguments}", why="beside its other flags")],
             )
 
-    def _stored(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+    def _storage_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         unreadable = [f for f in breaking if f.effect is Effect.STORED_UNREADABLE]
         if not unreadable:
             return
@@ -279,7 +279,7 @@ _COMPONENTS = {"scheduler": "the scheduler", "controllers": "the controllers", "
 _SHORT = {"PersistentVolume": "pv"} | {kind.__name__: kind.__name__.lower() for kind in _PATCHABLE}
 
 
-def _is(reference: ObjectReference, kind: str, namespace: str, name: str) -> bool:
+def _refers_to(reference: ObjectReference, kind: str, namespace: str, name: str) -> bool:
     return (reference.kind, reference.namespace, reference.name) == (kind, namespace, name)
 
 
@@ -291,7 +291,7 @@ def _patch(resource: str, reference: ObjectReference, operations: list[dict[str,
     return Command(run=json_patch(reference, operations, resource))
 
 
-def _replaced(path: str, old: Any, new: Any) -> list[dict[str, Any]]:
+def _replace_operations(path: str, old: Any, new: Any) -> list[dict[str, Any]]:
     before, after = codec.to_tree(old), codec.to_tree(new)
     if before == after:
         return []

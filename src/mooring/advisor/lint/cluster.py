@@ -64,13 +64,13 @@ class Cluster:
     def advice_on_term(self, at: TermAt) -> Iterator[Problem]:
         """Yield problems of a node selector term: unreadable label values, failing expressions, no matching node."""
         for index, entry in enumerate(at.term.match_expressions):
-            found = self._once("requirement", entry, self._about_requirement, entry)
+            found = self._check_once("requirement", entry, self._about_requirement, entry)
             yield from _move_problems_to_path(f"{at.path}.matchExpressions[{index}]", found)
         for index, expression in enumerate(at.term.match_cel_expressions):
-            found = self._once("node", expression, self._about_node_expression, expression)
+            found = self._check_once("node", expression, self._about_node_expression, expression)
             yield from _move_problems_to_path(f"{at.path}.matchCELExpressions[{index}]", found)
         if at.required:
-            yield from _move_problems_to_path(at.path, self._once("term", at.term, self._about_required, at.term))
+            yield from _move_problems_to_path(at.path, self._check_once("term", at.term, self._about_required, at.term))
 
     def _about_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
         values = self._facts.labels.get(entry.key, {})
@@ -81,7 +81,7 @@ class Cluster:
 
     def _about_node_expression(self, expression: str) -> Iterator[Problem]:
         inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in self._nodes)
-        yield from self._failures("node", expression, inputs, "nodes")
+        yield from self._evaluation_failures("node", expression, inputs, "nodes")
 
     def _about_required(self, term: core_v1.NodeSelectorTerm) -> Iterator[Problem]:
         compiled = node_selector.compile_term(term, self._options)
@@ -93,7 +93,7 @@ class Cluster:
     def advice_on_toleration(self, toleration: core_v1.Toleration, path: str) -> Iterator[Problem]:
         """Yield problems of a toleration on the nodes: unreadable taint values, failing expressions."""
         yield from _move_problems_to_path(
-            path, self._once("toleration", toleration, self._about_toleration, toleration)
+            path, self._check_once("toleration", toleration, self._about_toleration, toleration)
         )
 
     def _about_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
@@ -103,7 +103,7 @@ class Cluster:
                 for node in self._nodes
                 for each in node.spec.taints
             )
-            yield from self._failures("taint", toleration.expression, taints, "taints")
+            yield from self._evaluation_failures("taint", toleration.expression, taints, "taints")
             return
         values = self._facts.taints.get(toleration.key, {})
         if toleration.operator in tolerations.NUMERIC:
@@ -118,7 +118,7 @@ class Cluster:
         spec = pod.spec
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:
-            yield from _move_problems_to_path(pod.path, self._once("pod", deciding, self._about_pod, spec))
+            yield from _move_problems_to_path(pod.path, self._check_once("pod", deciding, self._about_pod, spec))
             if self._facts.largest:  # a file of nodes may leave their resources out
                 yield from _move_problems_to_path(pod.path, self._about_requests(spec))
 
@@ -170,7 +170,7 @@ class Cluster:
                 return _suggestion_text(self._facts.similar_value(key, value))
         return ""
 
-    def _failures(
+    def _evaluation_failures(
         self, subject: expressions.Subject, expression: str, inputs: Iterable[tuple[str, object]], things: str
     ) -> Iterator[Problem]:
         program = expressions.program_of(subject, expression)
@@ -189,7 +189,7 @@ class Cluster:
             text = f"the expression fails on {len(failures)} of {total} {things}, such as {name}: {cause}"
             yield Problem(rules.FAILS_ON_NODES, "expression" if subject == "taint" else "", text)
 
-    def _once(
+    def _check_once(
         self, what: str, about: object, check: Callable[..., Iterator[Problem]], argument: object
     ) -> tuple[Problem, ...]:
         key = (what, msgspec.json.encode(about))

@@ -69,22 +69,22 @@ class ClusterFacts:
         """Yield problems of an object in this cluster: missing referenced objects, refusals by quotas and policies."""
         namespace = obj.metadata.namespace
         if namespace:
-            yield from self._unknown("Namespace", namespace, "metadata.namespace")
+            yield from self._check_name("Namespace", namespace, "metadata.namespace")
         pod = specs.pod_spec(obj)
         if pod is not None:
             name = pod.spec.priority_class_name
             if name not in _SYSTEM_PRIORITIES:
-                yield from self._unknown("PriorityClass", name, f"{pod.path}.priorityClassName")
+                yield from self._check_name("PriorityClass", name, f"{pod.path}.priorityClassName")
         if isinstance(obj, core_v1.PersistentVolumeClaim):
             name = obj.spec.storage_class_name or ""
-            yield from self._unknown("StorageClass", name, "spec.storageClassName")
+            yield from self._check_name("StorageClass", name, "spec.storageClassName")
         yield from self._devices(obj)
         if self.policies is not None:
-            yield from _policies(obj, self.policies)
+            yield from _policy_problems(obj, self.policies)
         if self.rules is not None:
-            yield from _refused(obj, self.rules)
+            yield from _quota_problems(obj, self.rules)
 
-    def _unknown(self, kind: str, name: str, path: str) -> Iterator[Problem]:
+    def _check_name(self, kind: str, name: str, path: str) -> Iterator[Problem]:
         if name and kind in self.names and name not in self.names[kind]:
             what = "namespace" if kind == "Namespace" else kind
             yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {go_quote(name)}")
@@ -100,13 +100,13 @@ class ClusterFacts:
             here = f"{path}.requests[{index}]"
             if request.exactly is not None:
                 place = f"{here}.exactly.deviceClassName"
-                yield from self._unknown("DeviceClass", request.exactly.device_class_name, place)
+                yield from self._check_name("DeviceClass", request.exactly.device_class_name, place)
             for number, each in enumerate(request.first_available):
                 place = f"{here}.firstAvailable[{number}].deviceClassName"
-                yield from self._unknown("DeviceClass", each.device_class_name, place)
+                yield from self._check_name("DeviceClass", each.device_class_name, place)
 
 
-def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
+def _quota_problems(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
     """Yield a problem for each quota or limit of the namespace that would refuse the object or pods created from it."""
     from mooring.advisor.snapshot.admitting import ClusterLookups, admit  # noqa: PLC0415 - lint without a cluster spares them
 
@@ -131,7 +131,7 @@ def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Probl
         yield Problem(rules.NO_ROOM, at.path, f"there is room for {found} of {wanted} pods: {why}")
 
 
-def _policies(obj: Resource, policies: "PolicyEvaluator") -> Iterator[Problem]:
+def _policy_problems(obj: Resource, policies: "PolicyEvaluator") -> Iterator[Problem]:
     yield from _problems_of_verdict(policies.verdict(obj), "")
     pod = specs.made_pod(obj)
     if pod is not None:

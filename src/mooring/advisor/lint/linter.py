@@ -27,7 +27,7 @@ _MAX_CACHED_LENGTH = 64 * 1024
 _MAX_NAME = 400
 
 
-class _Place(NamedTuple):
+class _Placed(NamedTuple):
     problem: Problem
     object: str
     line: int
@@ -36,7 +36,7 @@ class _Place(NamedTuple):
 
 class _Linted(NamedTuple):
     documents: int
-    places: tuple[_Place, ...]
+    places: tuple[_Placed, ...]
 
 
 class Linter:
@@ -82,8 +82,8 @@ class Linter:
         try:
             trees = documents.trees(text)
         except (DecodeError, RecursionError) as error:
-            return _Linted(1, (_unreadable(text, error),))
-        places: list[_Place] = []
+            return _Linted(1, (_parse_failure(text, error),))
+        places: list[_Placed] = []
         where = Positions(text)
         count = 0
         for index, tree in enumerate(trees):
@@ -91,7 +91,7 @@ class Linter:
                 count += 1
                 problems = self._lint_item(item, may_be_large=len(text) > MAX_BYTES)
                 if problems:
-                    places += _placed(problems, where, index, item)
+                    places += _locate(problems, where, index, item)
         return _Linted(count, tuple(sorted(places, key=lambda place: (place.line, place.column))))
 
     def _lint_item(self, item: Item, *, may_be_large: bool) -> list[Problem]:
@@ -102,7 +102,7 @@ class Linter:
             checked = server.check_create(item.tree, self._options, self._now)
             problems = checked.problems
             if self._options.release is not None:
-                problems = _in_its_words(problems, self._options.release(item.tree))
+                problems = _for_release(problems, self._options.release(item.tree))
             if checked.object is not None:
                 refused = [each.field for each in problems if each.rule is rules.INVALID]
                 problems += without_rejected_fields(refused, advice(checked.object, self._cluster))
@@ -124,7 +124,7 @@ def without_logs() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Problem]:
+def _for_release(problems: list[Problem], release: list[Problem]) -> list[Problem]:
     """Merge Mooring's problems with those of the Kubernetes release, which does not validate fields it lacks."""
     absent = {each.field for each in release if each.rule is rules.NOT_IN_RELEASE}
     kept = [each for each in problems if each.field not in absent and each.rule is not rules.RATCHETED]
@@ -132,20 +132,20 @@ def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Probl
     return kept + [each for each in release if each.rule is not rules.GATE_OFF or each.field not in reported]
 
 
-def _unreadable(text: str, error: Exception) -> _Place:
+def _parse_failure(text: str, error: Exception) -> _Placed:
     line = error.line if isinstance(error, YamlError) else 1
     message = str(error).removeprefix(f"line {line}: ") or "nested too deeply"
     if "{{" in text:
         message += " (this looks like a template: lint what `helm template` prints)"
-    return _Place(Problem(rules.SYNTAX, "", message), "", line, 1)
+    return _Placed(Problem(rules.SYNTAX, "", message), "", line, 1)
 
 
-def _placed(problems: Iterable[Problem], where: Positions, document: int, item: Item) -> Iterable[_Place]:
+def _locate(problems: Iterable[Problem], where: Positions, document: int, item: Item) -> Iterable[_Placed]:
     name = _name(item.tree)
     for problem in problems:
         path = ".".join(filter(None, (item.path, problem.field)))
         line, column = where.find(document, path)
-        yield _Place(problem, name, line, column)
+        yield _Placed(problem, name, line, column)
 
 
 def _name(tree: Any) -> str:

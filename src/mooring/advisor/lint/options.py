@@ -80,11 +80,11 @@ def build(settings: Settings) -> LintOptions:
         departure=lru_cache(maxsize=1024)(lives.departure),
         facts=facts,
         settings=settings,
-        release=_release(settings.kubernetes),
+        release=_release_check(settings.kubernetes),
     )
 
 
-def _release(kubernetes: str) -> Callable[[Any], list[Problem]] | None:
+def _release_check(kubernetes: str) -> Callable[[Any], list[Problem]] | None:
     if not kubernetes:
         return None
     from mooring.advisor.releases.single import Release  # noqa: PLC0415 - few ask for it
@@ -104,11 +104,11 @@ class _Lifecycles:
             return None if self.scheme.is_served(found) else self._why_not_served(found)
         removal = removal_of(api_version, kind)
         if removal is not None and Version.parse(removal.release) <= here:
-            return f"{api_version} {kind} was removed in {removal.release}{_instead(removal.replacement)}"
+            return f"{api_version} {kind} was removed in {removal.release}{_replacement_text(removal.replacement)}"
         group = api_version.rpartition("/")[0]
         others = [known.api_version for known in self.scheme.known if (known.group, known.kind) == (group, kind)]
         if others:
-            return f"{api_version} {kind} does not exist{_instead(' or '.join(dict.fromkeys(others)))}"
+            return f"{api_version} {kind} does not exist{_replacement_text(' or '.join(dict.fromkeys(others)))}"
         return None
 
     def _why_not_served(self, kind: Kind) -> str:
@@ -117,7 +117,7 @@ class _Lifecycles:
         if here < life.introduced:
             return f"{name} does not exist at {here}: it was introduced in {life.introduced}"
         if not life.known_at(here):
-            return f"{name} was removed in {life.removed}{_instead(self._successor(kind))}"
+            return f"{name} was removed in {life.removed}{_replacement_text(self._successor(kind))}"
         if kind.stability == ALPHA and self.versions.is_emulating:
             return f"{name} is alpha, and not served while {self.versions.binary} emulates {here}"
         return f"{name} is not served unless it is switched on: --runtime-config={kind.api_version}=true"
@@ -137,8 +137,8 @@ class _Lifecycles:
             replacement = removal.replacement if removal else ""
         if removed != following:
             return None
-        return f"{api_version} {kind} is removed in {following}, the next minor version{_instead(replacement)}"
+        return f"{api_version} {kind} is removed in {following}, the next minor version{_replacement_text(replacement)}"
 
 
-def _instead(replacement: str) -> str:
+def _replacement_text(replacement: str) -> str:
     return f"; use {replacement}" if replacement else ""

@@ -118,14 +118,14 @@ def as_github(report: Report) -> str:
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
     found = []
     for each in report.findings:
-        place = f"file={_github(each.file)},line={each.line},col={each.column}," if each.file else ""
-        title = _github(f"{each.rule.id} {each.rule.name}")
-        text = _github(f"{each.object}: {_message(each)}" if each.object else _message(each), of_text=True)
+        place = f"file={_escape_github(each.file)},line={each.line},col={each.column}," if each.file else ""
+        title = _escape_github(f"{each.rule.id} {each.rule.name}")
+        text = _escape_github(f"{each.object}: {_message(each)}" if each.object else _message(each), of_text=True)
         found.append(f"::{words[each.severity]} {place}title={title}::{text}")
     return "\n".join(found)
 
 
-def _github(text: str, *, of_text: bool = False) -> str:
+def _escape_github(text: str, *, of_text: bool = False) -> str:
     text = printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text if of_text else text.replace(":", "%3A").replace(",", "%2C")
 

@@ -89,13 +89,13 @@ def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> C
     except DecodeError as error:
         return CreateCheck([Problem(rules.WRONG_FIELD, "", str(error))])
     # The server stops here when fields are unknown; going on shows at once what it would say after that.
-    problems = [Problem(rules.WRONG_FIELD, _quoted_path(text), text) for text in decoded.warnings]
+    problems = [Problem(rules.WRONG_FIELD, _text_in_quotes(text), text) for text in decoded.warnings]
     obj = options.scheme.convert(decoded.object, options.scheme.hub(kind))
     request = _request(obj, options.admission, now)
     try:
         admit_create(obj, request)
     except errors.Invalid as refusal:
-        refused = _causes(refusal)
+        refused = _problems(refusal)
         problems += [*refused, *_ratcheted(tree, kind, options, now, refused)]
     except errors.StatusError as refusal:
         problems.append(Problem(rules.REFUSED, "", refusal.status.message))
@@ -108,7 +108,7 @@ def _request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request
     return Request(options=options, lookups=_AnyCluster(obj), now=now, namespace=namespace)
 
 
-def _causes(refusal: errors.StatusError) -> list[Problem]:
+def _problems(refusal: errors.StatusError) -> list[Problem]:
     details = refusal.status.details
     causes = details.causes if details else []
     if not causes:
@@ -137,7 +137,7 @@ def _refused_fields(admit: Callable[[], object]) -> set[str] | None:
     try:
         admit()
     except errors.Invalid as refusal:
-        return {problem.field for problem in _causes(refusal)}
+        return {problem.field for problem in _problems(refusal)}
     except errors.StatusError:
         return None
     return set()
@@ -154,7 +154,7 @@ def _wrong_field(problem: str) -> Problem:
     return Problem(rules.WRONG_FIELD, path, message) if colon else Problem(rules.WRONG_FIELD, "", problem)
 
 
-def _quoted_path(text: str) -> str:
+def _text_in_quotes(text: str) -> str:
     return text.partition('"')[2].rpartition('"')[0]
 
 

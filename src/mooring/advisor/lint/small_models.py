@@ -53,7 +53,7 @@ Inputs = Mapping[Slot, str]
 
 
 @dataclass(slots=True)
-class _Mentioned:
+class _MentionedValues:
     texts: set[str] = field(default_factory=lambda: {""})
     prefixes: set[str] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
@@ -64,7 +64,7 @@ class _Mentioned:
         special = [kind for kind in (self.prefixes, self.numbers, self.versions) if kind]
         return not special or (len(special) == 1 and max(map(len, self.texts | self.prefixes)) <= _MAX_LENGTH)
 
-    def add(self, other: "_Mentioned") -> None:
+    def add(self, other: "_MentionedValues") -> None:
         self.texts |= other.texts
         self.prefixes |= other.prefixes
         self.numbers |= other.numbers
@@ -79,7 +79,7 @@ class Model:
     """The labels and taint fields that conditions read, and the values that they compare each with."""
 
     def __init__(self) -> None:
-        self._slots: dict[Slot, _Mentioned] = {}
+        self._slots: dict[Slot, _MentionedValues] = {}
 
     @property
     def slots(self) -> frozenset[Slot]:
@@ -88,13 +88,13 @@ class Model:
     def merge(self, other: "Model") -> None:
         """Add the conditions of another model."""
         for slot, mentioned in other._slots.items():
-            self._slots.setdefault(slot, _Mentioned()).add(mentioned)
+            self._slots.setdefault(slot, _MentionedValues()).add(mentioned)
 
     # -- conditions of `matchExpressions`
 
     def add_label(self, key: str, texts: Sequence[str] = (), number: int | None = None, version: str = "") -> bool:
         """Add a condition that compares a label with strings, a number or a version; return False if not supported."""
-        mentioned = self._slots.setdefault(Slot(of_taint=False, name=key), _Mentioned())
+        mentioned = self._slots.setdefault(Slot(of_taint=False, name=key), _MentionedValues())
         mentioned.texts.update(texts)
         if number is not None:
             mentioned.numbers.add(number)
@@ -105,37 +105,37 @@ class Model:
     def add_expression(self, expr: Expr) -> bool:
         """Add a CEL condition. Return False if it is not supported; the model must not be used then."""
         try:
-            self._condition(expr)
+            self._add_condition(expr)
         except _NotUnderstoodError:
             return False
         return True
 
-    def _condition(self, expr: Expr) -> None:
+    def _add_condition(self, expr: Expr) -> None:
         asked = guards.presence(expr)
         if asked is not None:
-            self._slots.setdefault(_slot_of_variable(asked), _Mentioned())
+            self._slots.setdefault(_slot_of_variable(asked), _MentionedValues())
         elif isinstance(expr, Literal) and isinstance(expr.value, bool):
             return
         elif isinstance(expr, Call) and expr.function in (op.AND, op.OR, op.NOT, op.CONDITIONAL):
             for operand in expr.operands:
-                self._condition(operand)
+                self._add_condition(operand)
         elif isinstance(expr, Call):
-            self._comparison(expr)
+            self._add_comparison(expr)
         else:
             raise _NotUnderstoodError
 
-    def _comparison(self, call: Call) -> None:
+    def _add_comparison(self, call: Call) -> None:
         operands, function = call.operands, call.function
         if function in (op.EQUALS, op.NOT_EQUALS) and all(operand.type == BOOL for operand in operands):
             for operand in operands:
-                self._condition(operand)
+                self._add_condition(operand)
             return
         ordered = function in _ORDER and all(operand.type == INT for operand in operands)
         if not (ordered or function in (op.EQUALS, op.NOT_EQUALS, op.IN, "startsWith") or function in _VERSION_CALLS):
             raise _NotUnderstoodError
-        mentioned, slots = _Mentioned(), set[Slot]()
+        mentioned, slots = _MentionedValues(), set[Slot]()
         for operand in operands:
-            _value(operand, mentioned, slots, is_version=function in _VERSION_CALLS)
+            _record_operand(operand, mentioned, slots, is_version=function in _VERSION_CALLS)
         if function == "startsWith":
             if not isinstance(call.args[0], Literal):
                 raise _NotUnderstoodError
@@ -143,7 +143,7 @@ class Model:
         if len(slots) > 1:
             raise _NotUnderstoodError  # two labels compared with each other
         for slot in slots:
-            self._slots.setdefault(slot, _Mentioned()).add(mentioned)
+            self._slots.setdefault(slot, _MentionedValues()).add(mentioned)
 
     # -- trying
 
@@ -151,7 +151,7 @@ class Model:
         """Evaluate `holds` on all distinguishable inputs; return for which it is true, unknown if they are too many."""
         if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
             return TruthFrequency.UNKNOWN
-        choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
+        choices = [list(_values_to_try(slot, mentioned)) for slot, mentioned in self._slots.items()]
         if prod(map(len, choices)) * conditions > _MAX_TRIALS:
             return TruthFrequency.UNKNOWN
         seen = set()
@@ -163,7 +163,7 @@ class Model:
 
     def inputs(self) -> Iterator[Inputs]:
         """Yield an input for each combination of values that the conditions distinguish; their number may be huge."""
-        choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
+        choices = [list(_values_to_try(slot, mentioned)) for slot, mentioned in self._slots.items()]
         for values in product(*choices):
             yield {slot: value for slot, value in zip(self._slots, values, strict=True) if value is not None}
 
@@ -179,7 +179,7 @@ def _slot_of(expr: Expr) -> Slot | None:
     return None if read is None else _slot_of_variable(read)
 
 
-def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: bool) -> None:
+def _record_operand(expr: Expr, mentioned: _MentionedValues, slots: set[Slot], *, is_version: bool) -> None:
     """Record an operand of a comparison: a constant in `mentioned`, a label or field in `slots`."""
     slot = _slot_of(expr)
     if slot is not None:
@@ -196,20 +196,20 @@ def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: b
             mentioned.numbers.add(number)
         case ListExpr() if not expr.optional:
             for element in expr.elements:
-                _value(element, mentioned, slots, is_version=is_version)
+                _record_operand(element, mentioned, slots, is_version=is_version)
         case Call(function="int") if not isinstance(expr.args[0], Literal):
-            _value(expr.args[0], mentioned, slots, is_version=False)
+            _record_operand(expr.args[0], mentioned, slots, is_version=False)
         case Call(function="semver"):
             for operand in expr.args:
-                _value(operand, mentioned, slots, is_version=True)
+                _record_operand(operand, mentioned, slots, is_version=True)
         case Call(function="orValue"):
             for operand in expr.operands:
-                _value(operand, mentioned, slots, is_version=is_version)
+                _record_operand(operand, mentioned, slots, is_version=is_version)
         case _:
             raise _NotUnderstoodError
 
 
-def _add_versions(mentioned: _Mentioned, text: str) -> bool:
+def _add_versions(mentioned: _MentionedValues, text: str) -> bool:
     """Add the versions of a version or range. Return False for an unsupported one.
 
     Unsupported are pre-releases, because there are infinitely many between any two, and huge numbers.
@@ -223,7 +223,7 @@ def _add_versions(mentioned: _Mentioned, text: str) -> bool:
     return True
 
 
-def _choices(slot: Slot, mentioned: _Mentioned) -> Iterator[str | None]:
+def _values_to_try(slot: Slot, mentioned: _MentionedValues) -> Iterator[str | None]:
     if slot.of_taint and slot.name == "effect":
         yield from _EFFECTS
         return
@@ -236,12 +236,12 @@ def _choices(slot: Slot, mentioned: _Mentioned) -> Iterator[str | None]:
         yield None
         if names.label_key(slot.name):
             return  # no node can have such a label
-    for text in sorted(_texts(mentioned)):
+    for text in sorted(_strings_to_try(mentioned)):
         if not is_possible(text):
             yield text
 
 
-def _texts(mentioned: _Mentioned) -> set[str]:
+def _strings_to_try(mentioned: _MentionedValues) -> set[str]:
     found = set(mentioned.texts) | mentioned.prefixes
     width = max(map(len, found)) + 1  # numbers padded to it are not mentioned in the expression
     for mentioned_number in mentioned.numbers:

@@ -109,7 +109,7 @@ def plan(
     changes = [_change(snapshot, obj, answer) for obj, answer in zip(objects, answers, strict=True)]
     written = ("create", "change")
     wanted = tuple(obj for obj, change in zip(objects, changes, strict=True) if change.action in written)
-    before, played = _play(snapshot, wanted, settings, report)
+    before, played = _simulate(snapshot, wanted, settings, report)
     pending = _new_pending(played, before)
     return Plan(
         cluster=snapshot.origin,
@@ -125,7 +125,7 @@ def plan(
     )
 
 
-def _play(
+def _simulate(
     snapshot: Snapshot, wanted: tuple[Resource, ...], settings: Settings, report: ReportProgress | None
 ) -> tuple[Simulation, Simulation]:
     """Simulate the cluster without the apply, and then with it; return both results."""
@@ -211,7 +211,7 @@ _MISSING = object()
 
 def whole_differences(old: Any, new: Any) -> tuple[FieldChange, ...]:
     """Return the fields that differ between two objects, except those that only the server sets."""
-    return _limited(_compare(old, new, "", is_whole=True))
+    return _shorten(_compare(old, new, "", is_whole=True))
 
 
 def manifest_differences(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
@@ -223,10 +223,10 @@ def manifest_differences(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
     except msgspec.DecodeError:
         applied = {}
     found += [change for change in _removed(applied, manifest, stored, "") if change.path not in _VOLATILE]
-    return _limited(iter(found))
+    return _shorten(iter(found))
 
 
-def _limited(changes: Iterator[FieldChange]) -> tuple[FieldChange, ...]:
+def _shorten(changes: Iterator[FieldChange]) -> tuple[FieldChange, ...]:
     return tuple(change for change, _ in zip(changes, range(_MOST_FIELDS), strict=False))
 
 

@@ -106,7 +106,7 @@ class PolicyEvaluator:
         self._others = [*others]
         self._is_whole = is_whole
         self._user = user or UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])
-        self._ready: _Ready | None = None
+        self._ready: _CompiledPolicies | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_ready": None}  # compiled expressions stay where they are
@@ -124,9 +124,9 @@ class PolicyEvaluator:
         """Evaluate all policies for a write of an object of a kind unknown to Mooring, given as a dict."""
         return Verdict() if self.is_idle else self._prepared().verdict_on_tree(tree, plural, operation, self._user)
 
-    def _prepared(self) -> "_Ready":
+    def _prepared(self) -> "_CompiledPolicies":
         if self._ready is None:
-            self._ready = _Ready(self._objects, self._others, is_whole=self._is_whole)
+            self._ready = _CompiledPolicies(self._objects, self._others, is_whole=self._is_whole)
         return self._ready
 
 
@@ -140,7 +140,7 @@ def policies_of(snapshot: "Snapshot") -> PolicyEvaluator:
     return PolicyEvaluator(objects, is_whole=False)
 
 
-class _Ready:
+class _CompiledPolicies:
     def __init__(self, objects: Sequence[Resource], others: Sequence[Tree], *, is_whole: bool) -> None:
         from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - takes a while to import
         from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
@@ -158,10 +158,10 @@ class _Ready:
         labels = {name: each.metadata.labels for name, each in self._namespaces.items()}
         self._webhooks = CalledWebhooks(objects, labels)
         self._mutating: MutatingPolicies = MutatingPolicies(
-            _of(MutatingAdmissionPolicy, objects), _of(MutatingAdmissionPolicyBinding, objects)
+            _objects_of(MutatingAdmissionPolicy, objects), _objects_of(MutatingAdmissionPolicyBinding, objects)
         )
         self._validating: ValidatingPolicies = ValidatingPolicies(
-            _of(ValidatingAdmissionPolicy, objects), _of(ValidatingAdmissionPolicyBinding, objects)
+            _objects_of(ValidatingAdmissionPolicy, objects), _objects_of(ValidatingAdmissionPolicyBinding, objects)
         )
 
     def verdict(self, obj: Resource, old: Resource | None, operation: str, user: UserInfo) -> Verdict:
@@ -171,10 +171,10 @@ class _Ready:
         attributes = self._attributes(kind, obj, operation, user)
         attributes.old = obj if operation == "DELETE" else old
         attributes.obj = None if operation == "DELETE" else obj
-        return self._asked(attributes)
+        return self._evaluate(attributes)
 
     def verdict_on_tree(self, tree: Tree, plural: str, operation: str, user: UserInfo) -> Verdict:
-        kind = _made_up(tree, plural)
+        kind = _kind_of_tree(tree, plural)
         shown = codec.from_tree(
             {"apiVersion": tree["apiVersion"], "kind": tree["kind"], "metadata": tree.get("metadata") or {}},
             PartialObjectMetadata,
@@ -182,7 +182,7 @@ class _Ready:
         )[0]
         attributes = self._attributes(kind, shown, operation, user)
         attributes.set_object_tree(tree)
-        return self._asked(attributes)
+        return self._evaluate(attributes)
 
     def _attributes(self, kind: Kind, obj: Resource, operation: str, user: UserInfo) -> Attributes:
         of_namespace = isinstance(obj, Namespace)
@@ -198,7 +198,7 @@ class _Ready:
             user=user,
         )
 
-    def _asked(self, attributes: Attributes) -> Verdict:
+    def _evaluate(self, attributes: Attributes) -> Verdict:
         from mooring.admission.policy.validating import rejection  # noqa: PLC0415 - see `__init__`
 
         verdict = Verdict(called=self._webhooks.called_for(attributes))
@@ -247,7 +247,7 @@ class _Ready:
             return found
         for tree in self._others:
             if tree.get("apiVersion") == api_version and tree.get("kind") == kind:
-                return _made_up(tree, "")
+                return _kind_of_tree(tree, "")
         if not self._is_whole:
             raise _UnknownError(f"parameters of kind {api_version} {kind} are not known")
         return None
@@ -270,11 +270,11 @@ class _Ready:
         return [each for each in known if (each["metadata"].get("namespace") or "") == namespace]
 
 
-def _of(kind: type[Any], objects: Iterable[Resource]) -> list[Any]:
+def _objects_of(kind: type[Any], objects: Iterable[Resource]) -> list[Any]:
     return [each for each in objects if isinstance(each, kind)]
 
 
-def _made_up(tree: Mapping[str, Any], plural: str) -> Kind:
+def _kind_of_tree(tree: Mapping[str, Any], plural: str) -> Kind:
     version = GroupVersion.parse(str(tree["apiVersion"]))
     name = str(tree["kind"])
     namespaced = bool((tree.get("metadata") or {}).get("namespace"))

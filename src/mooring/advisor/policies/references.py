@@ -34,7 +34,7 @@ class References:
         if runtimes and pod.spec.runtime_class_name and pod.spec.runtime_class_name not in runtimes:
             return f'pod rejected: RuntimeClass "{pod.spec.runtime_class_name}" not found'
         for hook in verdict.required_webhooks:
-            why = self._unanswered(*hook.service) if hook.service is not None else ""
+            why = self._service_problem(*hook.service) if hook.service is not None else ""
             if why:
                 return f'Internal error occurred: failed calling webhook "{hook.name}": {why}'
         return ""
@@ -46,7 +46,7 @@ class References:
             found.setdefault(each.metadata.namespace, set()).add(each.metadata.name)
         return found
 
-    def _unanswered(self, namespace: str, name: str) -> str:
+    def _service_problem(self, namespace: str, name: str) -> str:
         """Return why the Service of a webhook cannot respond; empty if it can or that is unknown."""
         service = self._snapshot.find(Service, namespace, name)
         if service is None:

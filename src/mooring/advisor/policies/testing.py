@@ -61,7 +61,7 @@ class PolicyTestResult:
     changed: Tree | None = None
     """The object after all mutations; None if there were none."""
 
-    def tree(self) -> Tree:
+    def to_json_tree(self) -> Tree:
         rows = [{key: value for key, value in asdict(row).items() if value} for row in self.rows]
         tree: Tree = {"object": self.object, "result": self.result, "policies": rows}
         tree |= {"answer": self.answer} if self.answer else {}
@@ -87,7 +87,7 @@ class PolicyTest:
         policies = [each for each in objects if isinstance(each, POLICIES)]
         if not any(isinstance(each, POLICIES[0] | POLICIES[2]) for each in policies):
             raise PolicyTestError("there is no ValidatingAdmissionPolicy and no MutatingAdmissionPolicy in the files")
-        _check(policies)
+        _check_policies(policies)
         custom = [each.tree for each in given.raw() if _is_unknown(each.tree, objects)]
         for tree in custom:
             tree["metadata"] = {"namespace": self.namespace, **(tree.get("metadata") or {})}
@@ -99,15 +99,15 @@ class PolicyTest:
                 space, name = obj.metadata.namespace, obj.metadata.name
                 before = old.find(type(obj), space, name) if old is not None else None
                 verdict = evaluator.verdict(copy_of(obj), old=before, operation=self.operation)
-                yield _shown(_name_of(obj.kind, {"namespace": space, "name": name}), verdict)
+                yield _result_of(_name_of(obj.kind, {"namespace": space, "name": name}), verdict)
         plurals = _plurals(given)
         for tree in custom:
             plural = plurals.get((tree["apiVersion"].rpartition("/")[0], tree["kind"]), "")
             verdict = evaluator.verdict_on_tree(tree, plural=plural, operation=self.operation)
-            yield _shown(_name_of(tree["kind"], tree["metadata"]), verdict)
+            yield _result_of(_name_of(tree["kind"], tree["metadata"]), verdict)
 
 
-def _check(policies: Sequence[Resource]) -> None:
+def _check_policies(policies: Sequence[Resource]) -> None:
     problems = []
     for policy in policies:
         made = copy_of(policy)
@@ -143,7 +143,7 @@ def _plurals(snapshot: Snapshot) -> Mapping[tuple[str, str], str]:
     return {(each.spec.group, each.spec.names.kind): each.spec.names.plural for each in definitions}
 
 
-def _shown(name: str, verdict: Verdict) -> PolicyTestResult:
+def _result_of(name: str, verdict: Verdict) -> PolicyTestResult:
     rows = [Row(DENIED, each.policy, each.binding, each.message) for each in verdict.denials]
     rows += [Row(WARNED, each.policy, each.binding, each.message) for each in verdict.warnings]
     rows += [Row(AUDITED, each["policy"], each["binding"], each["message"]) for each in verdict.audited]

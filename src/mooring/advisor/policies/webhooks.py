@@ -62,10 +62,10 @@ class CalledWebhooks:
             )
             for sort, hooks in self._sorts.items()
             for hook in hooks.candidates(attributes)
-            if self._is_asked(hook, attributes)
+            if self._is_called(hook, attributes)
         ]
 
-    def _is_asked(self, hook: Hook, attributes: Attributes) -> bool:
+    def _is_called(self, hook: Hook, attributes: Attributes) -> bool:
         match = hook.matcher.match(attributes, self._labels_of)
         if match is None or not hook.conditions:
             return match is not None

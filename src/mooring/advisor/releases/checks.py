@@ -26,16 +26,16 @@ def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Fin
     """Yield findings about API versions of an object (its own, stored, written by clients) that the target lacks."""
     served = subject.served
     if served is None:
-        yield from _long_gone(subject, crossing)
+        yield from _removed_findings(subject, crossing)
         return
     if not subject.reference.stored:
         yield from _manifest_findings(subject, served, crossing)
         return
     yield from _stored_findings(subject, served, crossing)
-    yield from _by_clients(subject, crossing)
+    yield from _client_findings(subject, crossing)
 
 
-def _long_gone(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def _removed_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     removal = crossing.removed(subject.raw.api_version, subject.raw.kind)
     if removal is not None:
         release, use = removal
@@ -93,7 +93,7 @@ def _is_the_servers(subject: ReleaseObject) -> bool:
     )
 
 
-def _by_clients(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def _client_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     seen = {subject.raw.api_version}
     written = [(subject.applied_version, "kubectl apply")] if subject.applied_version else []
     for version, who in (*written, *((version, manager) for manager, version in subject.managers)):
@@ -196,14 +196,14 @@ def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[F
     """Yield findings about webhooks and APIServices that can block the upgrade, and about unsupported kubelets."""
     kind, group = subject.reference.kind, subject.group
     if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
-        yield from _webhooks(subject, crossing)
+        yield from _webhook_findings(subject, crossing)
     elif kind == "APIService" and group == "apiregistration.k8s.io":
-        yield from _api_service(subject)
+        yield from _api_service_findings(subject)
     elif kind == "Node" and not group:
-        yield from _node(subject, crossing)
+        yield from _kubelet_findings(subject, crossing)
 
 
-def _webhooks(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def _webhook_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     for index, each in enumerate(items(subject.tree.get("webhooks"))):
         webhook = mapping(each)
         rules = [mapping(rule) for rule in items(webhook.get("rules"))]
@@ -245,7 +245,7 @@ def _versions(subject: ReleaseObject, crossing: Crossing, rule: Mapping[str, Any
             yield subject.finding(Effect.IN_THE_WAY, text, field, resource)
 
 
-def _api_service(subject: ReleaseObject) -> Iterator[Finding]:
+def _api_service_findings(subject: ReleaseObject) -> Iterator[Finding]:
     conditions = [mapping(each) for each in items(mapping(subject.tree.get("status")).get("conditions"))]
     available = next((each for each in conditions if each.get("type") == "Available"), None)
     if available is not None and available.get("status") != "True":
@@ -257,7 +257,7 @@ def _api_service(subject: ReleaseObject) -> Iterator[Finding]:
         yield subject.finding(Effect.IN_THE_WAY, text, "status.conditions", "Available")
 
 
-def _node(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def _kubelet_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     info = mapping(mapping(subject.tree.get("status")).get("nodeInfo"))
     version = str(info.get("kubeletVersion") or "")
     wrong = crossing.kubelet_skew(version)

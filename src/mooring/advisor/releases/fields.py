@@ -47,7 +47,7 @@ def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield a finding for each field or value of an object that the two releases treat differently."""
     check = _FieldFindings(subject, crossing)
     for use in uses(subject, crossing):
-        finding = check.of(use)
+        finding = check.find(use)
         if finding is not None:
             yield finding
 
@@ -85,16 +85,16 @@ def _uses(plan: WalkPlan, name: str, part: dict[str, Any], at: str) -> Iterator[
     below = plan.below.get(name)
     if below is not None and name in plan.maps:
         for key, each in value.items() if isinstance(value, dict) else ():
-            yield from _below(below, each, f"{path}.{key}" if _PLAIN.fullmatch(key) else f"{path}[{key}]")
+            yield from _uses_below(below, each, f"{path}.{key}" if _PLAIN.fullmatch(key) else f"{path}[{key}]")
     elif below is not None:
-        yield from _below(below, value, path)
+        yield from _uses_below(below, value, path)
 
 
-def _below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
+def _uses_below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict):
-                yield from _below(plan, item, f"{path}[{index}]")
+                yield from _uses_below(plan, item, f"{path}[{index}]")
     elif isinstance(value, dict):
         for name in value:
             yield from _uses(plan, name, value, path)
@@ -105,7 +105,7 @@ class _FieldFindings:
     subject: ReleaseObject
     crossing: Crossing
 
-    def of(self, use: FieldUse) -> Finding | None:
+    def find(self, use: FieldUse) -> Finding | None:
         notice = use.notice
         if notice is None:
             what = f"the value {go_quote(str(use.value))}" if use.is_value else "this field"
@@ -113,9 +113,9 @@ class _FieldFindings:
             return self._finding(use, Effect.NEEDS_MOORING, text)
         match notice.change:
             case FieldChange.LOST:
-                return self._refused(use) if use.is_value else self._lost(use)
+                return self._refused_finding(use) if use.is_value else self._lost_finding(use)
             case FieldChange.OFF:
-                return self._off(use)
+                return self._gate_off_finding(use)
             case FieldChange.NEEDS_GATE if self.subject.reference.stored:
                 both = f"{self.crossing.start} and {self.crossing.end}"
                 text = f"{notice.gate} is off by default in {both}: set it there, too"
@@ -133,7 +133,7 @@ class _FieldFindings:
         served = self.subject.served
         return not self.subject.reference.stored and served is not None and self.crossing.knows(served, end=False)
 
-    def _lost(self, use: FieldUse) -> Finding:
+    def _lost_finding(self, use: FieldUse) -> Finding:
         text = "the server reads the object without it, and the next write of the object loses it for good"
         if not self.subject.reference.stored:
             text = "kubectl apply refuses it (strict decoding), other clients get a warning and lose it"
@@ -141,13 +141,13 @@ class _FieldFindings:
             text += f"; new {made} are made without it, those that are there stay as they are"
         elif self.subject.reference.kind == "Pod":
             text += "; the pod runs on as it was started"
-        return self._gone(use, Effect.FIELD_LOST, f"{self.crossing.end} does not know the field", text)
+        return self._lost_or_harmless(use, Effect.FIELD_LOST, f"{self.crossing.end} does not know the field", text)
 
-    def _off(self, use: FieldUse) -> Finding:
+    def _gate_off_finding(self, use: FieldUse) -> Finding:
         gate = use.notice.gate if use.notice else ""
         reason = f"the feature gate {gate} is off by default in {self.crossing.end}"
         if use.is_value:
-            return self._refused(use)
+            return self._refused_finding(use)
         made = self.subject.makes(use.path)
         if not self.subject.reference.stored:
             text = "the server drops the field silently, or refuses what is left without it"
@@ -157,9 +157,9 @@ class _FieldFindings:
             text = "the pod keeps the field and runs on; another one like it is created without it"
         else:
             text = "the object keeps the field as long as it is not removed; nothing acts on it"
-        return self._gone(use, Effect.FIELD_OFF, reason, text)
+        return self._lost_or_harmless(use, Effect.FIELD_OFF, reason, text)
 
-    def _gone(self, use: FieldUse, effect: Effect, reason: str, text: str) -> Finding:
+    def _lost_or_harmless(self, use: FieldUse, effect: Effect, reason: str, text: str) -> Finding:
         if self.subject.reference.stored and self.subject.is_a_default(use.path):
             why = f"{reason}; the server set it by default"
             return self._finding(use, Effect.HARMLESS, why)
@@ -171,7 +171,7 @@ class _FieldFindings:
         severity = "warning" if use.path.startswith("status.") else ""
         return self._finding(use, effect, f"{reason}: {text}", severity)
 
-    def _refused(self, use: FieldUse) -> Finding:
+    def _refused_finding(self, use: FieldUse) -> Finding:
         value = go_quote(str(use.value))
         reason = f"{self.crossing.end} refuses the value {value}"
         if use.notice is not None and use.notice.change is FieldChange.OFF:

@@ -38,13 +38,13 @@ def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[
     for rule, found in groupby(shown, key=lambda each: each.rule):
         yield ""
         yield paint(f"{rule.id} {rule.name}: {rule.about}", "title")
-        for group in audit_reports.grouped(list(found), lambda each: None if wide else _same(each)):
-            yield from _group(group, paint)
+        for group in audit_reports.grouped(list(found), lambda each: None if wide else _line_key(each)):
+            yield from _group_lines(group, paint)
     yield from audit_reports.step_lines(audit.steps, paint)
     yield from audit_reports.rehearsal_lines(audit.rehearsal, paint, wide=wide)
 
 
-def _group(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
+def _group_lines(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
     first = group[0]
     level = paint(f"{first.level!s:>7}", _TONES[first.level])
     yield f"  {level}  {audit_reports.subjects_line([each.object for each in group])}"
@@ -54,7 +54,7 @@ def _group(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
     yield f"           {paint(one_line(first.message), 'quiet')}"
 
 
-def _same(each: Finding) -> Hashable | None:
+def _line_key(each: Finding) -> Hashable | None:
     if not each.object.stored:
         return None
     return each.object.kind, each.object.owner, each.field, each.value, each.effect, each.message

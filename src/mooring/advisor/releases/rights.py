@@ -78,16 +78,16 @@ def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
         return
     rules = [mapping(rule) for rule in items(subject.tree.get("rules"))]
     for index, rule in enumerate(rules):
-        for field, value, what in _to_nothing(rule, rules, crossing):
+        for field, value, what in _unmatched(rule, rules, crossing):
             text = f"{crossing.end} has no {what}: the rule gives no right there"
             yield subject.finding(Effect.RIGHTS_TO_NOTHING, text, f"rules[{index}].{field}", value)
-        for resource, demand in _not_enough(rule, rules, crossing):
+        for resource, demand in _unmet(rule, rules, crossing):
             wanted = f"{' or '.join(sorted(demand.wanted_verbs))} of {' or '.join(sorted(demand.wanted or {resource}))}"
             text = f"{crossing.end} asks for {wanted} as well, and refuses {demand.refused}, without it"
             yield subject.finding(Effect.RIGHTS_MISSING, text, f"rules[{index}].verbs", resource)
 
 
-def _to_nothing(
+def _unmatched(
     rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
 ) -> Iterator[tuple[str, str, str]]:
     for group, resource in _pairs(rule):
@@ -99,21 +99,19 @@ def _to_nothing(
         ):
             name = f"{resource}.{group}" if group else resource
             yield "resources", name, f"{resource} in {group or 'the core group'}"
-    for verb in _texts(rule, "verbs"):
+    for verb in _strings(rule, "verbs"):
         word, colon, _ = verb.partition(":")
         gate = _VERBS.get(word) if verb != "impersonate" else None
         if gate and crossing.is_gate_on(gate, end=False) and not crossing.is_gate_on(gate, end=True):
             yield "verbs", verb, f"verb {word}{colon}"
 
 
-def _not_enough(
-    rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
-) -> Iterator[tuple[str, Demand]]:
+def _unmet(rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing) -> Iterator[tuple[str, Demand]]:
     for demand in _DEMANDS:
         if crossing.is_gate_on(demand.gate, end=False) or not crossing.is_gate_on(demand.gate, end=True):
             continue
         for group, resource in _pairs(rule):
-            given = group == demand.group and resource in demand.given and demand.verbs & set(_texts(rule, "verbs"))
+            given = group == demand.group and resource in demand.given and demand.verbs & set(_strings(rule, "verbs"))
             wanted = demand.wanted or {resource}
             if given and not any(_rule_grants(each, group, wanted, demand.wanted_verbs) for each in rules):
                 yield resource, demand
@@ -122,23 +120,23 @@ def _not_enough(
 def _rule_grants(
     rule: Mapping[str, Any], group: str, resources: frozenset[str] | set[str], verbs: frozenset[str]
 ) -> bool:
-    named = set(_texts(rule, "resources"))
+    named = set(_strings(rule, "resources"))
     every = {"*"} | {f"*/{each.partition('/')[2]}" for each in resources}
     return (
-        bool({"*", group} & set(_texts(rule, "apiGroups")))
+        bool({"*", group} & set(_strings(rule, "apiGroups")))
         and bool((every | resources) & named)
-        and any(verb == "*" or verb.rpartition(":")[2] in verbs for verb in _texts(rule, "verbs"))
+        and any(verb == "*" or verb.rpartition(":")[2] in verbs for verb in _strings(rule, "verbs"))
     )
 
 
 def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for group in _texts(rule, "apiGroups"):
-        for resource in _texts(rule, "resources"):
+    for group in _strings(rule, "apiGroups"):
+        for resource in _strings(rule, "resources"):
             if "*" not in (group, resource):
                 yield group, resource
 
 
-def _texts(rule: Mapping[str, Any], field: str) -> list[str]:
+def _strings(rule: Mapping[str, Any], field: str) -> list[str]:
     return [each for each in items(rule.get(field)) if isinstance(each, str)]
 
 

@@ -59,7 +59,7 @@ def _bystanders(findings: Iterable[Finding]) -> Iterator[Step]:
     ):
         found = [each for each in findings if each.effect is effect]
         commands = [
-            Command(run=_look(each.object), ready=False, why=each.message)
+            Command(run=_get_command(each.object), ready=False, why=each.message)
             for each in {(each.object, each.message): each for each in found}.values()
         ]
         if commands:
@@ -126,7 +126,7 @@ def _upgrade_steps(crossing: Crossing) -> Iterator[Step]:
         )
         yield Step(
             title=f"Nodes to {release}, one after the other",
-            commands=[_node(f"for each node, to {release}")],
+            commands=[_drain_command(f"for each node, to {release}")],
             rollback=f"the kubelet of {now}, after a drain of the node",
         )
         if emulated:
@@ -161,7 +161,7 @@ def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterato
         yield Step(title=f"Write again what {end} cannot read", commands=rewritten)
     yield Step(
         title=f"Nodes, schedulers and controllers to {end}: none may be newer than its API server",
-        commands=[_node(f"for each node, to {end}")],
+        commands=[_drain_command(f"for each node, to {end}")],
         rollback=f"the kubelets, schedulers and controllers of {now}",
     )
     commands = []
@@ -184,12 +184,12 @@ def _extra_args(binary: str, version: str, why: str) -> Command:
     return Command(run=f"echo {shlex.quote(line)} >> kubeadm.yaml", ready=False, why=why)
 
 
-def _node(why: str) -> Command:
+def _drain_command(why: str) -> Command:
     run = "kubectl drain NODE --ignore-daemonsets && ssh NODE systemctl restart kubelet && kubectl uncordon NODE"
     return Command(run=run, ready=False, why=f"{why}: install the kubelet before it is restarted")
 
 
-def _look(reference: ObjectReference) -> str:
+def _get_command(reference: ObjectReference) -> str:
     if reference.api_version:
         return kubectl("get", reference)
     if reference.file:

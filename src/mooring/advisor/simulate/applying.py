@@ -40,12 +40,12 @@ class ChangeApplier:
             case changes.AddNodes():
                 return self._add_nodes(change)
             case changes.RemoveNodes():
-                names = self._nodes(change.nodes)
+                names = self._match_nodes(change.nodes)
                 for name in names:
                     self._world.remove_node(name)
                 return f"remove {join_names(names)}"
             case changes.Drain():
-                names = self._each(change.nodes, partial(with_unschedulable, unschedulable=True))
+                names = self._update(change.nodes, partial(with_unschedulable, unschedulable=True))
                 for name in names:
                     self._world.drains.begin(name)
                 return f"drain {join_names(names)}"
@@ -114,7 +114,7 @@ class ChangeApplier:
         elif world.workloads.remove(change.kind, change.namespace, change.name):
             found = True
         else:
-            obj = self._object(change)
+            obj = self._find_object(change)
             if obj is not None:
                 world.remove_object(obj)
             found = obj is not None
@@ -122,7 +122,7 @@ class ChangeApplier:
             raise ScenarioError(f"remove: there is no {what} in the namespace {change.namespace}")
         return f"remove {what.lower()}"
 
-    def _object(self, change: changes.Remove) -> Resource | None:
+    def _find_object(self, change: changes.Remove) -> Resource | None:
         for kind in scheme().known:
             if kind.kind == change.kind and scheme().hub(kind) is kind:
                 objects = self._world.engine.cluster.objects(kind.type)
@@ -137,7 +137,7 @@ class ChangeApplier:
         self._world.workloads.put(pod_creation.with_replicas(found, change.replicas))
         return f"scale {change.kind.lower()}/{change.name} to {change.replicas}"
 
-    def _nodes(self, patterns: Patterns) -> list[str]:
+    def _match_nodes(self, patterns: Patterns) -> list[str]:
         known = [info.name for info in self._world.engine.cluster.node_infos()]
         found: dict[str, None] = {}
         for pattern in patterns:
@@ -152,8 +152,8 @@ class ChangeApplier:
             found |= dict.fromkeys(matching)
         return list(found)
 
-    def _each(self, patterns: Patterns, change: Callable[[Node], Node]) -> list[str]:
-        names = self._nodes(patterns)
+    def _update(self, patterns: Patterns, change: Callable[[Node], Node]) -> list[str]:
+        names = self._match_nodes(patterns)
         for name in names:
             info = self._world.engine.cluster.node(name)
             if info is not None:
@@ -166,16 +166,16 @@ class ChangeApplier:
                 taint = change.taint
                 if taint.effect == "NoExecute" and not taint.time_added:
                     taint = structs.replace(taint, time_added=self._world.clock.timestamp())
-                names = self._each(change.nodes, lambda node: _with_taint(node, taint))
+                names = self._update(change.nodes, lambda node: _with_taint(node, taint))
                 return f"taint {join_names(names)} {format_taint(taint)}:{taint.effect}"
             case changes.Untaint():
-                names = self._each(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
+                names = self._update(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
                 return f"untaint {join_names(names)} {change.key}"
             case changes.Label():
-                names = self._each(change.nodes, lambda node: _with_label(node, change.key, change.value))
+                names = self._update(change.nodes, lambda node: _with_label(node, change.key, change.value))
                 return f"label {join_names(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
             case changes.Cordon():
-                names = self._each(change.nodes, partial(with_unschedulable, unschedulable=change.unschedulable))
+                names = self._update(change.nodes, partial(with_unschedulable, unschedulable=change.unschedulable))
                 for name in () if change.unschedulable else names:
                     self._world.drains.end(name)
                 return f"{'' if change.unschedulable else 'un'}cordon {join_names(names)}"
@@ -185,7 +185,7 @@ class ChangeApplier:
         number, index = 0, 0
         templates = change.templates
         if change.like:
-            names = self._nodes((change.like,))
+            names = self._match_nodes((change.like,))
             templates = tuple(manifests.template_of(info.node) for name in names if (info := cluster.node(name)))
         while number < change.number:
             node = next(manifests.nodes_like(templates, 1, index))
@@ -193,10 +193,10 @@ class ChangeApplier:
             if node.metadata.name not in cluster.row_of:
                 self._world.put_node(node)
                 number += 1
-        return f"add {change.number} nodes " + (f"like {change.like}" if change.like else _assumed(templates))
+        return f"add {change.number} nodes " + (f"like {change.like}" if change.like else _size_text(templates))
 
 
-def _assumed(templates: tuple[Node, ...]) -> str:
+def _size_text(templates: tuple[Node, ...]) -> str:
     first = (templates or manifests.DEFAULT_TEMPLATES)[0]
     amounts = first.status.allocatable or first.status.capacity
     shown = " and ".join(f"{amounts[name]} {name}" for name in ("cpu", "memory") if name in amounts)

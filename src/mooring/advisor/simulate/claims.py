@@ -47,7 +47,7 @@ class Claims:
         if self._world.admission.admit(claim):
             return  # then its pod reports the missing claim
         claim.metadata.uid = uid_of("PersistentVolumeClaim", meta.namespace, meta.name)
-        self._world.put_object(self._bound_at_once(claim))
+        self._world.put_object(self._bind_at_once(claim))
 
     def prepare(self, pod: Pod) -> Pod:
         """Create the claims of a new pod from its templates; return the pod with the claims' names in its status."""
@@ -66,14 +66,14 @@ class Claims:
         known = {entry.name for entry in statuses}
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_template_name and entry.name not in known:
-                made = self._claim_of_template(pod, entry.name, entry.resource_claim_template_name)
+                made = self._create_from_template(pod, entry.name, entry.resource_claim_template_name)
                 if made is not None:
                     statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=made))
         if len(statuses) == len(pod.status.resource_claim_statuses):
             return pod
         return structs.replace(pod, status=structs.replace(pod.status, resource_claim_statuses=statuses))
 
-    def _claim_of_template(self, pod: Pod, entry: str, template_name: str) -> str | None:
+    def _create_from_template(self, pod: Pod, entry: str, template_name: str) -> str | None:
         namespace = pod.metadata.namespace
         templates = self._world.engine.cluster.objects(ResourceClaimTemplate)
         template = templates.get(object_key(namespace, template_name))
@@ -94,13 +94,13 @@ class Claims:
         self._world.put_object(claim)
         return name
 
-    def _bound_at_once(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        storage = self._class_of(claim)
+    def _bind_at_once(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        storage = self._storage_class_of(claim)
         if storage is None or storage.volume_binding_mode == "WaitForFirstConsumer":
             return claim
-        return self._provision(claim, "") if storage.provisioner != NO_PROVISIONER else claim
+        return self._provision_volume(claim, "") if storage.provisioner != NO_PROVISIONER else claim
 
-    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+    def _storage_class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim.spec.storage_class_name
         return self._world.engine.cluster.objects(StorageClass).get(name) if name else None
 
@@ -112,17 +112,17 @@ class Claims:
                 written = plugin.would_write(cycle, pod, node)
                 plugin.unreserve(cycle, pod, node)
                 for obj in written:
-                    self._write(obj)
+                    self._put_object(obj)
 
-    def _write(self, obj: Resource) -> None:
+    def _put_object(self, obj: Resource) -> None:
         if isinstance(obj, PersistentVolume):
-            self._bind(obj)
+            self._bind_volume(obj)
         elif isinstance(obj, PersistentVolumeClaim):
-            self._world.put_object(self._provision(obj, obj.metadata.annotations[SELECTED_NODE]))
+            self._world.put_object(self._provision_volume(obj, obj.metadata.annotations[SELECTED_NODE]))
         else:
             self._world.put_object(obj)
 
-    def _bind(self, volume: PersistentVolume) -> None:
+    def _bind_volume(self, volume: PersistentVolume) -> None:
         self._world.put_object(structs.replace(volume, status=structs.replace(volume.status, phase="Bound")))
         wanted = volume.spec.claim_ref or ObjectReference()
         claims = self._world.engine.cluster.objects(PersistentVolumeClaim)
@@ -130,9 +130,9 @@ class Claims:
         if claim is not None:
             self._world.put_object(_with_volume(claim, volume.metadata.name))
 
-    def _provision(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+    def _provision_volume(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
         meta = claim.metadata
-        storage = self._class_of(claim)
+        storage = self._storage_class_of(claim)
         name = f"pvc-{meta.uid}"
         volume = PersistentVolume(
             api_version="v1",
@@ -145,14 +145,14 @@ class Claims:
                 claim_ref=ObjectReference(
                     kind="PersistentVolumeClaim", namespace=meta.namespace, name=meta.name, uid=meta.uid
                 ),
-                node_affinity=self._reach(storage.provisioner if storage is not None else "", node),
+                node_affinity=self._topology_of(storage.provisioner if storage is not None else "", node),
             ),
         )
         volume.status.phase = "Bound"
         self._world.put_object(volume)
         return _with_volume(claim, name)
 
-    def _reach(self, driver: str, node: str) -> VolumeNodeAffinity | None:
+    def _topology_of(self, driver: str, node: str) -> VolumeNodeAffinity | None:
         info = self._world.engine.cluster.node(node) if node else None
         found = self._world.engine.cluster.objects(CSINode).get(node)
         if info is None or found is None:

@@ -88,10 +88,10 @@ def consolidate(
     is_complete = True
     best = _Attempt([], {})
     try:
-        _local_search(search, max((search.attempt(order) for order in search.orders()), key=_total))
-        for found in sorted(search.attempts, key=_total, reverse=True)[:_MAX_PLAYED]:
-            if not best.obstacles or _total(found) > _total(best):
-                best = max(_played(snapshot, settings, found), best, key=_total)
+        _local_search(search, max((search.attempt(order) for order in search.orders()), key=_total_saving))
+        for found in sorted(search.attempts, key=_total_saving, reverse=True)[:_MAX_PLAYED]:
+            if not best.obstacles or _total_saving(found) > _total_saving(best):
+                best = max(_simulate_removals(snapshot, settings, found), best, key=_total_saving)
     except KeyboardInterrupt:
         is_complete = False
     gone = {each.node for each in best.removals}
@@ -112,7 +112,7 @@ class _Attempt(NamedTuple):
     obstacles: dict[str, Obstacle]
 
 
-def _total(attempt: _Attempt) -> float:
+def _total_saving(attempt: _Attempt) -> float:
     return sum(each.saves for each in attempt.removals)
 
 
@@ -128,12 +128,12 @@ def _local_search(search: "_Search", best: _Attempt) -> None:
             first = [name, *(each.node for each in best.removals)]
             order = [nodes[each] for each in dict.fromkeys([*first, *nodes])]
             found = search.attempt(order)
-            if _total(found) > _total(best):
+            if _total_saving(found) > _total_saving(best):
                 best, improved = found, True
                 break
 
 
-def _played(snapshot: Snapshot, settings: Settings, attempt: _Attempt) -> _Attempt:
+def _simulate_removals(snapshot: Snapshot, settings: Settings, attempt: _Attempt) -> _Attempt:
     """Simulate all removals together; turn those that block a drain or leave a running pod pending into obstacles."""
     removals, obstacles = attempt.removals, dict(attempt.obstacles)
     while removals:
@@ -160,7 +160,7 @@ def _played(snapshot: Snapshot, settings: Settings, attempt: _Attempt) -> _Attem
 
 
 @dataclass(slots=True)
-class _Removed:
+class _RemovedNode:
     """A node removed from the engine, with the state needed to restore it."""
 
     node: Node
@@ -178,7 +178,7 @@ class _Search:
         self._engine = running.world.engine
         self.nodes = [info.node for info in self._engine.cluster.node_infos()]
         self._usage = usage_of(self._engine.cluster)
-        self._removed: list[_Removed] = []
+        self._removed: list[_RemovedNode] = []
         self._bound: dict[str, Pod] = {}
         self._on: dict[str, dict[str, None]] = {}
         """The keys of the pods on each node, in order."""
@@ -189,7 +189,7 @@ class _Search:
     def _restore(self) -> None:
         """Put all removed nodes back, and all pods on the nodes where they were at the start."""
         for change in reversed(self._removed):
-            self._put_back(change)
+            self._restore_node(change)
         self._removed.clear()
         self._on = {node.metadata.name: {} for node in self.nodes}
         for pod in self._world.pods.values():
@@ -233,13 +233,13 @@ class _Search:
         name = node.metadata.name
         here = [self._world.pods[key] for key in self._on[name]]
         movable = sorted((pod for pod in here if is_drainable(pod)), key=lambda pod: -(pod.pod.spec.priority or 0))
-        change = _Removed(node, [self._bound[pod.key] for pod in here])
-        obstacle = self._rule_against(name, movable)
+        change = _RemovedNode(node, [self._bound[pod.key] for pod in here])
+        obstacle = self._find_rule_against(name, movable)
         if obstacle is None:
             self._engine.put(with_unschedulable(node, unschedulable=True))
-            obstacle = self._move(name, movable, change)
+            obstacle = self._move_pods(name, movable, change)
             if obstacle is not None:
-                self._put_back(change)
+                self._restore_node(change)
         if obstacle is not None:
             return obstacle
         for pod in here:
@@ -253,7 +253,7 @@ class _Search:
             self._on[placed.spec.node_name][key] = None
         return Removal(name, self._saving(node), {pod.name: change.placed[pod.key].spec.node_name for pod in movable})
 
-    def _move(self, node: str, pods: Sequence[SimulatedPod], change: _Removed) -> Obstacle | None:
+    def _move_pods(self, node: str, pods: Sequence[SimulatedPod], change: _RemovedNode) -> Obstacle | None:
         for pod in pods:
             self.moves += 1
             self._engine.remove(self._bound[pod.key])
@@ -264,7 +264,7 @@ class _Search:
             self._engine.put(change.placed[pod.key])
         return None
 
-    def _rule_against(self, node: str, pods: Sequence[SimulatedPod]) -> Obstacle | None:
+    def _find_rule_against(self, node: str, pods: Sequence[SimulatedPod]) -> Obstacle | None:
         for pod in pods:
             if pod.owner is None:
                 reason = "no controller makes the pod again"
@@ -277,7 +277,7 @@ class _Search:
                 return Obstacle(node, pod.name, refusal, _BUDGET_REMEDY, is_rule=True)
         return None
 
-    def _put_back(self, change: _Removed) -> None:
+    def _restore_node(self, change: _RemovedNode) -> None:
         for pod in change.placed.values():
             self._engine.remove(pod)
         self._engine.put(change.node)

@@ -114,7 +114,7 @@ class Descheduler:
         evicted = 0
         for profile in self._profiles:
             for plugin in profile.plugins:
-                for pod, reason in self._found(plugin, profile):
+                for pod, reason in self._pods_to_evict(plugin, profile):
                     is_selected = _is_selected(pod, profile.arguments.get(plugin) or {})
                     if self._world.pods.get(pod.key) is pod and is_selected and self._may_evict(pod, profile):
                         self._world.evict(pod, f"{plugin}: {reason}")
@@ -122,14 +122,14 @@ class Descheduler:
                         self._schedule()  # the next violation is found with the replacement in place
         return evicted
 
-    def _found(self, plugin: str, profile: Profile) -> Iterator[tuple[SimulatedPod, str]]:
+    def _pods_to_evict(self, plugin: str, profile: Profile) -> Iterator[tuple[SimulatedPod, str]]:
         if plugin in _VIOLATED_FILTERS:
-            return self._violations(_VIOLATED_FILTERS[plugin])
+            return self._find_violations(_VIOLATED_FILTERS[plugin])
         if plugin == "RemoveDuplicates":
-            return self._duplicates()
-        return self._overused(profile.arguments.get(plugin) or {})
+            return self._find_duplicates()
+        return self._find_overused(profile.arguments.get(plugin) or {})
 
-    def _violations(self, wanted: str) -> Iterator[tuple[SimulatedPod, str]]:
+    def _find_violations(self, wanted: str) -> Iterator[tuple[SimulatedPod, str]]:
         engine = self._world.engine
         for pod in [pod for pod in self._world.pods.values() if pod.node and _may_violate(wanted, pod.pod)]:
             if self._world.pods.get(pod.key) is not pod:
@@ -142,7 +142,7 @@ class Descheduler:
             if status.plugin == wanted:
                 yield pod, status.message
 
-    def _duplicates(self) -> Iterator[tuple[SimulatedPod, str]]:
+    def _find_duplicates(self) -> Iterator[tuple[SimulatedPod, str]]:
         nodes = [info for info in self._world.engine.cluster.node_infos() if not info.node.spec.unschedulable]
         for owner in self._world.workloads.all():
             if owner.kind == "DaemonSet" or not nodes:
@@ -155,7 +155,7 @@ class Descheduler:
             for pods in by_node.values():
                 yield from ((pod, f"{len(pods)} pods of {owner.display_name} on one node") for pod in pods[share:])
 
-    def _overused(self, arguments: Mapping[str, Any]) -> Iterator[tuple[SimulatedPod, str]]:
+    def _find_overused(self, arguments: Mapping[str, Any]) -> Iterator[tuple[SimulatedPod, str]]:
         low = {name: value / 100 for name, value in (arguments.get("thresholds") or {}).items()}
         high = {name: value / 100 for name, value in (arguments.get("targetThresholds") or {}).items()}
         names = [info.name for info in self._world.engine.cluster.node_infos() if not info.node.spec.unschedulable]

@@ -56,7 +56,7 @@ class TaintEvictions:
 
     def schedule_eviction(self, pod: SimulatedPod) -> None:
         """Schedule the eviction of a pod from its node, if a NoExecute taint of the node requires it."""
-        due = self._due(pod)
+        due = self._eviction_time(pod)
         if due is not None:
             self._order += 1
             heapq.heappush(self._agenda, (due, self._order, pod, pod.node))
@@ -66,12 +66,12 @@ class TaintEvictions:
         now = self._world.clock.monotonic()
         while self._agenda and self._agenda[0][0] <= now:
             _, _, pod, node = heapq.heappop(self._agenda)
-            due = self._due(pod) if pod.node == node else None
+            due = self._eviction_time(pod) if pod.node == node else None
             if due is not None and due <= now:  # the taint may have gone meanwhile
                 taints = ", ".join(format_taint(taint) for taint in self._taints[node])
                 self._world.evict(pod, f"NoExecute taint {taints}")
 
-    def _due(self, pod: SimulatedPod) -> float | None:
+    def _eviction_time(self, pod: SimulatedPod) -> float | None:
         taints = self._taints.get(pod.node)
         if not taints:
             return None
@@ -136,7 +136,7 @@ def format_taint(taint: Taint) -> str:
 
 
 @dataclass(slots=True)
-class _Counted:
+class _CountedBudget:
     budget: PodDisruptionBudget
     selector: Selector
     pods: dict[int, SimulatedPod] = field(default_factory=dict)
@@ -149,15 +149,15 @@ class Budgets:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._all: dict[tuple[str, str], _Counted] = {}
-        self._by_label: dict[tuple[str, str, str], dict[str, _Counted]] = {}
+        self._all: dict[tuple[str, str], _CountedBudget] = {}
+        self._by_label: dict[tuple[str, str, str], dict[str, _CountedBudget]] = {}
         """Budgets by namespace and by a label that their selector requires, by name."""
 
     def put(self, budget: PodDisruptionBudget, pods: Iterable[SimulatedPod] = ()) -> None:
         """Add or replace a budget, and count the pods that it selects."""
         self.remove(budget)
         meta = budget.metadata
-        entry = _Counted(budget, disruption_budgets.selector_of(budget))
+        entry = _CountedBudget(budget, disruption_budgets.selector_of(budget))
         self._all[meta.namespace, meta.name] = entry
         self._by_label.setdefault((meta.namespace, *_required_label(entry.selector)), {})[meta.name] = entry
         for pod in pods:
@@ -173,24 +173,24 @@ class Budgets:
 
     def add_pod(self, pod: SimulatedPod) -> None:
         """Add a created pod to the budgets that select it; count it as healthy if it is."""
-        for entry in self.of(pod):
+        for entry in self.budgets_of(pod):
             entry.pods[id(pod)] = pod
             entry.healthy += pod.is_healthy
             entry.is_stale = True
 
-    def placed(self, pod: SimulatedPod) -> None:
+    def count_healthy(self, pod: SimulatedPod) -> None:
         """Count one more healthy pod in the budgets that select a pod, which just became ready on its node."""
-        for entry in self.of(pod):
+        for entry in self.budgets_of(pod):
             entry.healthy += 1
             entry.is_stale = True
 
     def remove_pod(self, pod: SimulatedPod, *, was_healthy: bool) -> None:
-        for entry in self.of(pod):
+        for entry in self.budgets_of(pod):
             entry.pods.pop(id(pod), None)
             entry.healthy -= was_healthy
             entry.is_stale = True
 
-    def of(self, pod: SimulatedPod) -> list[_Counted]:
+    def budgets_of(self, pod: SimulatedPod) -> list[_CountedBudget]:
         """Return the budgets that select a pod."""
         if not self._all:
             return []
@@ -200,14 +200,14 @@ class Budgets:
 
     def eviction_problem(self, pod: SimulatedPod) -> str:
         """Return the API server's message if a pod may not be evicted; otherwise empty."""
-        found = self.of(pod)
+        found = self.budgets_of(pod)
         is_starting = pod.placed_at is None and not pod.is_ready and pod.pod.status.phase == "Pending"
         if not found or not pod.node or is_starting:  # the API server evicts what does not run whatever budgets say
             return ""
         if len(found) > 1:
             return disruption_budgets.TOO_MANY_BUDGETS
         entry = found[0]
-        expected, desired = _wanted_pods_of(entry)
+        expected, desired = _expected_and_desired(entry)
         if not pod.is_ready:
             always = entry.budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
             if always or (entry.healthy >= desired > 0):
@@ -223,7 +223,7 @@ class Budgets:
             if not entry.is_stale:
                 continue
             entry.is_stale = False
-            expected, desired = _wanted_pods_of(entry)
+            expected, desired = _expected_and_desired(entry)
             status = structs.replace(
                 entry.budget.status,
                 disruptions_allowed=disruption_budgets.disruptions_allowed(entry.healthy, expected, desired),
@@ -245,14 +245,14 @@ def _required_label(selector: Selector) -> tuple[str, str]:
     return "", ""
 
 
-def _wanted_pods_of(entry: _Counted) -> tuple[int, int]:
+def _expected_and_desired(entry: _CountedBudget) -> tuple[int, int]:
     try:
         return disruption_budgets.expected_and_desired(entry.budget.spec, len(entry.pods), lambda: _scale(entry))
     except PercentError:
         return 0, 0
 
 
-def _scale(entry: _Counted) -> int:
+def _scale(entry: _CountedBudget) -> int:
     owners = [pod.owner for pod in entry.pods.values()]
     if None in owners:
         return 0

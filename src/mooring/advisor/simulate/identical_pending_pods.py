@@ -41,7 +41,7 @@ class IdenticalPendingPods:
         line = self._of.get(key)
         return key if line is None else line.first.key
 
-    def refused_by(self) -> Counter[str]:
+    def rejections(self) -> Counter[str]:
         """Return, by plugin name, how many pending pods the plugin rejected in their last attempt."""
         found: Counter[str] = Counter()
         for queued in self._queue.waiting():
@@ -51,14 +51,14 @@ class IdenticalPendingPods:
                 found[plugin] += number
         return found
 
-    def refused(self, queued: QueuedPod, message: str) -> int:
+    def record_rejection(self, queued: QueuedPod, message: str) -> int:
         """Group a rejected pod with an identical one rejected before; return how many pods followed it in its group."""
         line = self._of.get(queued.key)
         number = 0 if line is None else len(line.followers)
         if self._are_formed and self._queue.waits_in_crowd(queued):
             last, words = self._last.get(queued.likeness, (queued, message))
             if last is not queued and words == message and self._are_identical(last, queued):
-                self._join(last, queued)
+                self._merge_groups(last, queued)
             else:
                 self._last[queued.likeness] = queued, message
         return number
@@ -74,7 +74,7 @@ class IdenticalPendingPods:
             and (other.priority, other.preemption_policy) == (pod.priority, pod.preemption_policy)
         )
 
-    def _join(self, last: QueuedPod, queued: QueuedPod) -> None:
+    def _merge_groups(self, last: QueuedPod, queued: QueuedPod) -> None:
         self._queue.delete(queued.pod)
         front = self._of.get(last.key) or IdenticalPods(last)
         back = self._of.get(queued.key) or IdenticalPods(queued)
@@ -95,15 +95,15 @@ class IdenticalPendingPods:
         """Queue the next pod of a group in place of its first, with that pod's `queued_at` and number of rejections."""
         line = self._of.pop(queued.key, None)
         if line is not None:
-            following = self._next(line)
+            following = self._remove_first(line)
             following.queued_at, following.refusals = queued_at, refusals
             self._queue.put_first(following)
 
-    def leave(self, key: str) -> str:
+    def remove(self, key: str) -> str:
         """Remove a deleted pod from its group; return the key of the pod queued in its place, empty if none."""
         line = self._of.pop(key, None)
         if line is not None and line.first.key == key:
-            following = self._next(line)
+            following = self._remove_first(line)
             self._queue.replace(key, following)
             return following.key
         if line is not None:
@@ -112,7 +112,7 @@ class IdenticalPendingPods:
                 del self._of[line.first.key]
         return ""
 
-    def _next(self, line: IdenticalPods) -> QueuedPod:
+    def _remove_first(self, line: IdenticalPods) -> QueuedPod:
         gone = line.first
         _, following = line.followers.popitem(last=False)
         following.queued_at, following.refusals = gone.queued_at, gone.refusals

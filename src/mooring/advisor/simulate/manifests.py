@@ -29,7 +29,7 @@ def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
         raise ScenarioError(f"{source}: {problem}") from problem
     found: list[Resource] = []
     for document in documents:
-        found += (_typed(tree, f"{source}:{document.line}") for tree in _single(document.tree))
+        found += (_decode(tree, f"{source}:{document.line}") for tree in _flatten(document.tree))
     if not found:
         raise ScenarioError(f"{source}: there is no object in it")
     return tuple(found)
@@ -37,19 +37,19 @@ def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
 
 def from_trees(trees: list[Any], path: str) -> tuple[Resource, ...]:
     """Decode objects, given as dicts, of another document; `path` is their position there. Raise ScenarioError."""
-    return tuple(_typed(tree, f"{path}[{index}]") for index, given in enumerate(trees) for tree in _single(given))
+    return tuple(_decode(tree, f"{path}[{index}]") for index, given in enumerate(trees) for tree in _flatten(given))
 
 
-def _single(tree: Any) -> Iterator[Any]:
+def _flatten(tree: Any) -> Iterator[Any]:
     items = tree.get("items") if isinstance(tree, dict) and str(tree.get("kind", "")).endswith("List") else None
     if isinstance(items, list):
         for item in items:
-            yield from _single(item)
+            yield from _flatten(item)
     else:
         yield tree
 
 
-def _typed(tree: Any, place: str) -> Resource:
+def _decode(tree: Any, place: str) -> Resource:
     try:
         return decode_newest(tree, FieldValidation.STRICT)
     except ValueError as problem:

@@ -151,14 +151,14 @@ def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
 async def read_pool_objects(client: Client) -> list[RawObject]:
     """Read the objects of Karpenter and the status ConfigMap of cluster-autoscaler, which snapshots leave out."""
     path = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
-    status = await _read(client, path)
+    status = await _get_json(client, path)
     trees = [{"apiVersion": "v1", "kind": "ConfigMap", **status}] if status else []
-    pools = await _items(client, "karpenter.sh/v1", "NodePool") or await _items(
+    pools = await _list_objects(client, "karpenter.sh/v1", "NodePool") or await _list_objects(
         client, "karpenter.sh/v1beta1", "NodePool"
     )
     for group, kind in sorted({_node_class_kind(each) for each in pools} - {("", "")}):
-        preferred = (await _read(client, f"/apis/{group}")).get("preferredVersion", {}).get("groupVersion", "")
-        trees += await _items(client, preferred, kind)
+        preferred = (await _get_json(client, f"/apis/{group}")).get("preferredVersion", {}).get("groupVersion", "")
+        trees += await _list_objects(client, preferred, kind)
     trees += pools
     return [RawObject(each["apiVersion"], each["kind"], "", each["metadata"]["name"], _tree=each) for each in trees]
 
@@ -171,13 +171,13 @@ def _node_class_kind(pool: dict[str, Any]) -> tuple[str, str]:
     return (reference.group, reference.kind) if reference.group and reference.kind else ("", "")
 
 
-async def _items(client: Client, version: str, kind: str) -> list[dict[str, Any]]:
+async def _list_objects(client: Client, version: str, kind: str) -> list[dict[str, Any]]:
     plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
-    listed = await _read(client, f"/apis/{version}/{plural}")
+    listed = await _get_json(client, f"/apis/{version}/{plural}")
     return [{"apiVersion": version, "kind": kind, **each} for each in listed.get("items", ())]
 
 
-async def _read(client: Client, path: str) -> dict[str, Any]:
+async def _get_json(client: Client, path: str) -> dict[str, Any]:
     """GET an API path of a live server; return the decoded JSON object, empty if the server responds with an error."""
     try:
         answer = await client.raw("GET", path)
@@ -196,7 +196,7 @@ def pools_of_cluster(snapshot: Snapshot, more: Iterable[RawObject] = ()) -> tupl
     sizes = _autoscaler_sizes(raw, groups)
     found = {}
     for name, nodes in groups.items():
-        template = template_of(max(nodes, key=_cores))
+        template = template_of(max(nodes, key=_cores_of))
         found[name] = NodePool(name, (template,), max(sizes.get(name, _MOST_NODES + len(nodes)) - len(nodes), 0))
     for each in raw:
         if each.kind == "NodePool" and each.api_version.startswith("karpenter.sh/"):
@@ -228,12 +228,12 @@ def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObje
     except msgspec.ValidationError as error:
         return NodePool(given.name, (), problem=f"its NodePool cannot be read: {error}")
     wanted = spec.template.spec
-    candidates = own or [node for node in snapshot.all(Node) if _meets(node, wanted.requirements)]
+    candidates = own or [node for node in snapshot.all(Node) if _meets_all(node, wanted.requirements)]
     problem = _node_class_problem(raw, wanted.node_class_ref)
     if not candidates:
         unknown = "no node of the cluster shows what its instances look like: name a template with --pool FILE"
         return NodePool(name, (), problem=problem or unknown)
-    node = template_of(max(candidates, key=_cores))
+    node = template_of(max(candidates, key=_cores_of))
     node_class = _node_class(raw, wanted.node_class_ref)
     kubelet = (node_class.get("spec") or {}).get("kubelet") or {} if node_class else {}
     if isinstance(pods := kubelet.get("maxPods"), int):
@@ -247,13 +247,13 @@ def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObje
     return NodePool(name, templates, maximum, weight=spec.weight, problem=problem)
 
 
-def _meets(node: Node, requirements: Sequence["_Requirement"]) -> bool:
+def _meets_all(node: Node, requirements: Sequence["_Requirement"]) -> bool:
     """Return whether a node's labels meet a NodePool's requirements, except for labels that Karpenter chooses later."""
     labels = node.metadata.labels
-    return all(_is_chosen(each.key) or each.allows(labels.get(each.key)) for each in requirements)
+    return all(_is_karpenters_choice(each.key) or each.allows(labels.get(each.key)) for each in requirements)
 
 
-def _is_chosen(key: str) -> bool:
+def _is_karpenters_choice(key: str) -> bool:
     domain = key.rpartition("/")[0]
     return key in _CHOSEN_LABELS or not domain.endswith(
         ("kubernetes.io", "k8s.io", "karpenter.sh", "k8s.aws", "azure.com")
@@ -303,16 +303,16 @@ def explain_pools(snapshot: Snapshot, pools: Iterable[NodePool], pod: Pod) -> li
     spec = structs.replace(pod.spec, node_name="", scheduler_name=DEFAULT_SCHEDULER)
     daemons = snapshot.all(DaemonSet)
     ordered = sorted(pools, key=lambda pool: bool(pool.problem))
-    found = [_verdict(asked, pool, structs.replace(pod, spec=spec), daemons) for pool in ordered]
+    found = [_evaluate_pool(asked, pool, structs.replace(pod, spec=spec), daemons) for pool in ordered]
     return sorted(found, key=lambda each: (not each.fits, len(each.reasons)))
 
 
-def _verdict(asked: Engine, pool: NodePool, pod: Pod, daemons: Sequence[DaemonSet]) -> PoolVerdict:
+def _evaluate_pool(asked: Engine, pool: NodePool, pod: Pod, daemons: Sequence[DaemonSet]) -> PoolVerdict:
     if pool.problem:
         return PoolVerdict(pool.name, fits=False, reasons=(pool.problem,))
     statuses = []
     for template in pool.templates:
-        node = _instance(pool.name, template, 0)
+        node = _new_node(pool.name, template, 0)
         pods = _put_instance(asked, node, daemons, ConstraintOptions())
         statuses.append(asked.explain(pod)[node.metadata.name].status)
         _remove_instance(asked, node, pods)
@@ -383,10 +383,10 @@ class Autoscaler:
             self._world.put_node(node)
             self._scanned_revision = self._world.revision  # pods are placed there first
         if self._pools and not self._arrivals and self._scanned_revision != self._world.revision:
-            self._order(now)
+            self._order_nodes(now)
             self._scanned_revision = self._world.revision
 
-    def _order(self, now: float) -> None:
+    def _order_nodes(self, now: float) -> None:
         profiles = self._world.engine.profiles
         pending = [
             each.pod
@@ -415,7 +415,7 @@ class Autoscaler:
         for pod in pods:
             target = engine.schedule(pod).node if made else None
             for template in pool.templates if target is None and len(made) < most else ():
-                node = _instance(pool.name, template, self._made.get(pool.name, 0) + len(made) + 1)
+                node = _new_node(pool.name, template, self._made.get(pool.name, 0) + len(made) + 1)
                 beside = _put_instance(engine, node, daemons, options)
                 target = engine.schedule(pod).node
                 if target is not None:
@@ -434,7 +434,7 @@ class Autoscaler:
         return [node for node, _ in made], left
 
 
-def _instance(pool: str, template: Node, number: int) -> Node:
+def _new_node(pool: str, template: Node, number: int) -> Node:
     return with_name(template, f"{pool}-new-{number}")
 
 
@@ -445,7 +445,7 @@ def _with_karpenter(node: Node, pool: str, template: "_PoolTemplate") -> Iterato
     known = {(taint.key, taint.effect) for taint in given}
     taints = [*given, *(taint for taint in node.spec.taints if (taint.key, taint.effect) not in known)]
     spec = structs.replace(node.spec, taints=taints)
-    choices = {key: values for key, values in required.items() if _is_chosen(key)}
+    choices = {key: values for key, values in required.items() if _is_karpenters_choice(key)}
     fixed = {key: values[0] for key, values in required.items() if len(values) == 1}
     labels = {**node.metadata.labels, GROUP_LABELS[0]: pool, **template.metadata.labels, **fixed}
     for chosen in product(*choices.values()):
@@ -453,6 +453,6 @@ def _with_karpenter(node: Node, pool: str, template: "_PoolTemplate") -> Iterato
         yield structs.replace(node, metadata=meta, spec=spec)
 
 
-def _cores(node: Node) -> float:
+def _cores_of(node: Node) -> float:
     found = node.status.allocatable.get("cpu")
     return found.as_approximate_float() if found is not None else 0.0

@@ -66,7 +66,7 @@ def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
         preempted=tuple(departure_of(each, world, by=each.cause) for each in world.record.preemptions),
         evicted=tuple(departure_of(each, world, cause=each.cause) for each in world.record.evictions),
         blocked=blocked,
-        nodes=_nodes(running.before, after, world),
+        nodes=_node_uses(running.before, after, world),
         timeline=tuple(running.timeline),
         room=running.room,
         added_nodes=tuple(world.autoscaler.added),
@@ -89,7 +89,7 @@ def _pending(world: World) -> tuple[PendingGroup, ...]:
     groups: dict[str, list[SimulatedPod]] = {}
     for pod in world.pods.values():
         if not pod.node:
-            groups.setdefault(_reason(world, pod), []).append(pod)
+            groups.setdefault(_pending_reason(world, pod), []).append(pod)
     made = [
         PendingGroup(
             message=message,
@@ -105,7 +105,7 @@ def _pending(world: World) -> tuple[PendingGroup, ...]:
     return tuple(sorted(made, key=lambda group: (-group.count, group.message)))
 
 
-def _reason(world: World, pod: SimulatedPod) -> str:
+def _pending_reason(world: World, pod: SimulatedPod) -> str:
     message = world.message_of(pod)
     if message:
         return message
@@ -144,7 +144,7 @@ def departure_of(each: Departure, world: World, *, cause: str = "", by: str = ""
     )
 
 
-def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
+def _node_uses(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
     found = [
         NodeUse(
             name=info.name,
@@ -162,10 +162,10 @@ def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
 
 def compare(one: Simulation, other: Simulation) -> Comparison:
     """Compare a scenario's results under two configurations: pods on other nodes, in one only, pending in one."""
-    here, there = _places(one), _places(other)
+    here, there = _nodes_by_pod(one), _nodes_by_pod(other)
     common = [pod for pod in here if pod in there]
     moved = [MovedPod(pod=pod, node=here[pod], other_node=there[pod]) for pod in common if here[pod] != there[pod]]
-    waiting, other_waiting = _waiting(one), _waiting(other)
+    waiting, other_waiting = _pending_pods(one), _pending_pods(other)
     return Comparison(
         configuration=one.configuration,
         other_configuration=other.configuration,
@@ -182,11 +182,11 @@ def compare(one: Simulation, other: Simulation) -> Comparison:
     )
 
 
-def _places(result: Simulation) -> dict[str, str]:
+def _nodes_by_pod(result: Simulation) -> dict[str, str]:
     found = {placement.pod: placement.node for placement in result.placements}
     found.update((waiting.pod, "") for group in result.pending for waiting in group.pods)
     return found
 
 
-def _waiting(result: Simulation) -> set[str]:
+def _pending_pods(result: Simulation) -> set[str]:
     return {waiting.pod for group in result.pending for waiting in group.pods}

@@ -43,7 +43,7 @@ class SimulationRun:
         self.scheduling = Scheduling(self.world, self._progress)
         self._applying = ChangeApplier(self.world)
         self._time = TimePassing(self.world, lambda: self._work(""))
-        self._note("")
+        self._add_moment("")
 
     def run(self) -> None:
         """Apply the steps in order and advance time until nothing changes. Raise ScenarioError for a bad step."""
@@ -53,7 +53,7 @@ class SimulationRun:
         self._time.settle()
         for number, step in enumerate(self.scenario.steps):
             if step.at is not None:
-                self._pass_to(step.at)
+                self._advance_to(step.at)
             try:
                 self._execute(step)
             except ScenarioError as problem:
@@ -63,11 +63,11 @@ class SimulationRun:
         if self.scenario.until is None:
             self._time.pass_until(self._now + AFTERMATH)
         else:
-            self._pass_to(self.scenario.until)
+            self._advance_to(self.scenario.until)
         if self.scenario.until_full:
             self._doing = "adding pods until one does not fit"
             self.room = fill(self.world, self.scheduling, self._applying, self._progress)
-        self._note("")
+        self._add_moment("")
         self.is_complete = self.room is None or self.room.is_complete
 
     def run_on(self, step: Step) -> None:
@@ -75,7 +75,7 @@ class SimulationRun:
         self.is_complete = False
         self._execute(step)
         self._time.pass_until(self._now + AFTERMATH)
-        self._note("")
+        self._add_moment("")
         self.is_complete = True
 
     def _execute(self, step: Step) -> None:
@@ -95,9 +95,9 @@ class SimulationRun:
             self._work(f"descheduler run {number + 1}: {evicted} evicted")
             if not evicted:
                 break
-            self._pass_to(self._now + INTERVAL_SECONDS)
+            self._advance_to(self._now + INTERVAL_SECONDS)
 
-    def _pass_to(self, moment: float) -> None:
+    def _advance_to(self, moment: float) -> None:
         self._time.pass_until(moment)
         self.world.clock.advance(moment)
 
@@ -107,14 +107,14 @@ class SimulationRun:
 
     def _work(self, event: str) -> None:
         self.scheduling.run_with_controllers()
-        self._note(event)
+        self._add_moment(event)
         self._progress()
 
     def _progress(self) -> None:
         if self._report_progress is not None:
             self._report_progress(self.world.progress(self._doing))
 
-    def _note(self, event: str) -> None:
+    def _add_moment(self, event: str) -> None:
         cluster = self.world.engine.cluster
         moment = Moment(
             at=round(self._now, 3),
@@ -138,17 +138,17 @@ def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, report: 
     if len(wanted) != 1:
         what = "several workloads were" if wanted else "no workload was"
         raise ScenarioError(f"until full: {what} added last; it takes one, to know what to add more of")
-    return _Filling(world, scheduling, applying, wanted[0]).run(report)
+    return _FillRun(world, scheduling, applying, wanted[0]).run(report)
 
 
-class _Filling:
+class _FillRun:
     def __init__(self, world: World, scheduling: Scheduling, applying: ChangeApplier, wanted: Resource) -> None:
         self._world = world
         self._scheduling = scheduling
         self._applying = applying
         self._wanted = wanted
         self._name = display_name_of(wanted)
-        self._owner = None if isinstance(wanted, Pod) else self._workload(wanted)
+        self._owner = None if isinstance(wanted, Pod) else self._find_workload(wanted)
 
     def run(self, report: Callable[[], None]) -> Room:
         world, fits = self._world, 0
@@ -159,7 +159,7 @@ class _Filling:
         self._scheduling.allow_preemption = False
         try:
             while True:
-                pod = self._next(fits)
+                pod = self._add_pod(fits)
                 if pod is None:
                     refusal = self._owner.refusal if self._owner is not None else world.record.refusals.pop().message
                     return Room(
@@ -178,13 +178,13 @@ class _Filling:
         finally:
             self._scheduling.allow_preemption = True
 
-    def _workload(self, wanted: Resource) -> Workload:
+    def _find_workload(self, wanted: Resource) -> Workload:
         owner = self._world.workloads.current_workload(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
         if owner is not None:
             return owner
         raise ScenarioError(f"until full: {self._name} is not there; was it rejected?")
 
-    def _next(self, number: int) -> SimulatedPod | None:
+    def _add_pod(self, number: int) -> SimulatedPod | None:
         owner = self._owner
         if owner is None:
             assert isinstance(self._wanted, Pod)  # noqa: S101 - a wanted thing without an owner is a pod

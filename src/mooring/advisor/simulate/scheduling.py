@@ -42,7 +42,7 @@ class Scheduling(Driver):
         self._engine = world.engine
         self._report = report
         self._attempts = Attempts(world.engine, world.queue, self, self._post_filter)
-        self._in_vain: dict[Hashable, _FailedPreemption] = {}
+        self._failed_preemptions: dict[Hashable, _FailedPreemption] = {}
         self._refused: dict[Hashable, _FailedAttempt] = {}
         self._outcome: Outcome | None = None
         """The outcome of the current attempt."""
@@ -56,7 +56,7 @@ class Scheduling(Driver):
             record.attempts += 1
             queued_at, refusals = queued.queued_at, queued.refusals
             if self._fails_like_identical_pods(queued):
-                record.attempts += lines.refused(queued, self._world.pods[queued.key].message)
+                record.attempts += lines.record_rejection(queued, self._world.pods[queued.key].message)
             else:
                 lines.advance(queued, queued_at, refusals)
             if record.attempts // _REPORT_EVERY != before // _REPORT_EVERY:
@@ -80,13 +80,13 @@ class Scheduling(Driver):
             return True
         self._outcome = None
         self._attempts.schedule(queued, queued.pod, 0.0)
-        if self._world.revision != state[0] or not self._is_like_others(queued):
+        if self._world.revision != state[0] or not self._is_interchangeable(queued):
             return False
         message = self._world.pods[queued.key].message
         self._refused[queued.likeness] = _FailedAttempt(state, message, queued.refused_by, queued.waits_for)
         return True
 
-    def _is_like_others(self, queued: QueuedPod) -> bool:
+    def _is_interchangeable(self, queued: QueuedPod) -> bool:
         outcome = self._outcome
         if outcome is None or outcome.diagnosis is None or outcome.evaluation.naming or queued.gated_by:
             return False
@@ -128,13 +128,13 @@ class Scheduling(Driver):
         if not self.allow_preemption:
             return PostFilterResult(NOTHING_DONE.status, keeps_nomination=True)
         likeness, is_like_others = self._engine.cluster.signatures.likeness(outcome.pod), not has_claims(outcome.pod)
-        known = self._in_vain.get(likeness) if is_like_others else None
+        known = self._failed_preemptions.get(likeness) if is_like_others else None
         if known is not None and known.state == self._state(outcome) and known.refusal == outcome.message:
             return known.found
         self._world.budgets.sync()
         found = self._engine.post_filter(outcome)
         if found.nominated is None and is_like_others:
-            self._in_vain[likeness] = _FailedPreemption(outcome.message, self._state(outcome), found)
+            self._failed_preemptions[likeness] = _FailedPreemption(outcome.message, self._state(outcome), found)
         return found
 
     def _state(self, outcome: Outcome) -> tuple[object, ...]:

@@ -38,23 +38,23 @@ class TimePassing:
     def settle(self) -> None:
         """Advance time by at most an hour, until no backoff, drain, starting pod or ordered node is pending."""
         limit = self._now + _LONGEST_SETTLING
-        while (due := self._soon()) is not None and due <= limit:
+        while (due := self._next_event()) is not None and due <= limit:
             self.advance(due)
             self._work()
 
     def pass_until(self, until: float) -> None:
         """Advance time to each event up to `until`, and do the work that each makes possible."""
         while True:
-            due = _first(self._soon(), self._world.taints.next_due())
+            due = _earliest(self._next_event(), self._world.taints.next_due())
             if due is None or due > until:
                 return
             self.advance(due)
             self._work()
 
-    def _soon(self) -> float | None:
+    def _next_event(self) -> float | None:
         backoff = self._now + _TICK if self._world.queue.counts()[Pool.BACKOFF] else None
         world = self._world
-        return _first(backoff, world.drains.next_due(), world.starting.next_due(), world.autoscaler.next_due())
+        return _earliest(backoff, world.drains.next_due(), world.starting.next_due(), world.autoscaler.next_due())
 
     def advance(self, to: float) -> None:
         """Set the clock to `to`, before which no event is due; run evictions, drains and starts that are due then."""
@@ -72,7 +72,7 @@ class TimePassing:
         world.taints.run()
 
 
-def _first(*moments: float | None) -> float | None:
+def _earliest(*moments: float | None) -> float | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
@@ -93,7 +93,7 @@ class StartingPods:
         """Record a placed pod, which is ready at once, after its start time, or (infinite start time) never."""
         seconds = self._start_time(pod) if self._start_time is not None else 0.0
         if seconds <= 0:
-            self._world.budgets.placed(pod)
+            self._world.budgets.count_healthy(pod)
             return
         pod.is_ready = False
         if seconds == inf:
@@ -112,7 +112,7 @@ class StartingPods:
             _, _, pod, node = heapq.heappop(self._agenda)
             if pod.node == node and self._world.pods.get(pod.key) is pod:
                 pod.is_ready = True
-                self._world.budgets.placed(pod)
+                self._world.budgets.count_healthy(pod)
                 self._world.revision += 1
 
 

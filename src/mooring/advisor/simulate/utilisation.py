@@ -28,7 +28,7 @@ class Usage:
         return np.divide(requested, allocatable, out=np.zeros_like(requested), where=allocatable > 0)
 
     def whole(self) -> tuple[ResourceUse, ...]:
-        return tuple(self._use(resource) for resource in self.allocatable)
+        return tuple(self._resource_use(resource) for resource in self.allocatable)
 
     def on(self, name: str) -> dict[str, float]:
         row = self.rows[name]
@@ -38,7 +38,7 @@ class Usage:
             if allocatable[row]
         }
 
-    def _use(self, resource: str) -> ResourceUse:
+    def _resource_use(self, resource: str) -> ResourceUse:
         allocatable, requested = self.allocatable[resource], self.requested[resource]
         total, used = float(allocatable.sum()), float(requested.sum())
         return ResourceUse(

@@ -54,7 +54,7 @@ class Workloads:
         """Load the workloads of a snapshot without pods; the caller passes each pod to `adopt` afterwards."""
         for kind in (ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet):
             for obj in snapshot.all(kind):
-                self._keep(pod_creation.workload_of(with_uid(obj, obj.metadata.uid)))  # type: ignore[arg-type] # one of these kinds
+                self._register(pod_creation.workload_of(with_uid(obj, obj.metadata.uid)))  # type: ignore[arg-type] # one of these kinds
         for deployment in snapshot.all(Deployment):
             found = with_uid(deployment, deployment.metadata.uid)
             self._deployments[_key_of(found)] = found
@@ -87,9 +87,9 @@ class Workloads:
                 if not unknown or owner.namespace != deployment.metadata.namespace:
                     continue
                 if selector.matches(owner.template.metadata.labels):  # type: ignore[union-attr] # it has one
-                    self._give_object(owner, deployment)
+                    self._infer_object(owner, deployment)
 
-    def _give_object(self, owner: Workload, deployment: Deployment) -> None:
+    def _infer_object(self, owner: Workload, deployment: Deployment) -> None:
         made = new_replica_set(deployment, [], pod_creation.reference_to(deployment), None)
         meta = structs.replace(made.metadata, name=owner.name, uid=owner.reference.uid)
         owner.object = structs.replace(made, api_version="apps/v1", kind="ReplicaSet", metadata=meta)
@@ -111,7 +111,7 @@ class Workloads:
         if kind != "Deployment":
             return self._all.get((kind, namespace, name))
         deployment = self._deployments.get((namespace, name))
-        return None if deployment is None else self._current(deployment, self._sets.get((namespace, name), []))
+        return None if deployment is None else self._current_set(deployment, self._sets.get((namespace, name), []))
 
     def add_pod(self, owner: Workload, pod: SimulatedPod) -> None:
         owner.pods[pod.key] = pod
@@ -133,14 +133,14 @@ class Workloads:
             raise AssertionError(f"{obj.kind} makes no pods")
         owner = self._all.get((obj.kind, obj.metadata.namespace, obj.metadata.name))
         if owner is None:
-            owner = self._keep(pod_creation.workload_of(obj))
+            owner = self._register(pod_creation.workload_of(obj))
         else:
             is_changed = owner.template != obj.spec.template
             owner.object, owner.wanted = obj, pod_creation.wanted_by(obj)
             owner.template, owner.prototype, owner.refusal = obj.spec.template, None, ""
             self._placements.pop(owner.key, None)
             if is_changed:
-                self._outdate(owner)
+                self._mark_outdated(owner)
         self._world.put_object(obj)
         self.reconcile(owner)
 
@@ -178,7 +178,7 @@ class Workloads:
             raise ScenarioError(f"{owner.display_name} wants {owner.wanted:,} pods; the limit is {_MAX_PODS:,}")
         if owner.kind == "DaemonSet":
             for info in list(self._world.engine.cluster.node_infos()):
-                self._daemon(owner, info.node)
+                self._sync_daemon_pod(owner, info.node)
         elif pod_creation.has_slots(owner) and owner.object is not None:
             self._reconcile_slots(owner)
         else:
@@ -202,7 +202,7 @@ class Workloads:
     def node_changed(self, node: Node) -> None:
         """Create or delete the DaemonSets' pods on a new or changed node."""
         for owner in self._daemons:
-            self._daemon(owner, node)
+            self._sync_daemon_pod(owner, node)
 
     def replace_deleted(self, pod: SimulatedPod) -> None:
         """Create a replacement for a deleted pod if its workload still wants that many."""
@@ -213,16 +213,16 @@ class Workloads:
         if owner.kind == "DaemonSet":
             info = self._world.engine.cluster.node(pod.slot)
             if info is not None:
-                self._daemon(owner, info.node)
+                self._sync_daemon_pod(owner, info.node)
         elif pod_creation.has_slots(owner) and owner.object is None:
-            self._make(owner, pod.slot)
+            self._create_pod(owner, pod.slot)
         else:
             self.reconcile(owner)
         owner.lost.clear()
 
     def advance_rollouts(self) -> bool:
         """Take one step of every rolling update; return whether any pod was replaced."""
-        moved = [self._roll(deployment) for deployment in list(self._rolling.values())]  # all of them, not the first
+        moved = [self._roll_out(deployment) for deployment in list(self._rolling.values())]  # all, not the first
         moved += [self._replace_next(owner, pods) for owner, pods in list(self._outdated.values())]
         return any(moved)
 
@@ -232,20 +232,20 @@ class Workloads:
         sets = list(self._sets.get(_key_of(deployment), ()))
         for owner in sets:
             owner.deployment = deployment
-        if self._current(deployment, sets) is None:
-            views = [_view(owner) for owner in sets]
+        if self._current_set(deployment, sets) is None:
+            views = [_as_replica_set(owner) for owner in sets]
             made = new_replica_set(deployment, views, pod_creation.reference_to(deployment), None)
             made.metadata.uid = uid_of("ReplicaSet", made.metadata.namespace, made.metadata.name)
             made = structs.replace(made, api_version="apps/v1", kind="ReplicaSet")
-            owner = self._keep(pod_creation.workload_of(made))
+            owner = self._register(pod_creation.workload_of(made))
             owner.deployment = deployment
             owner.wanted = 0
             self._world.put_object(made)
-        self._roll(deployment)
+        self._roll_out(deployment)
 
-    def _roll(self, deployment: Deployment) -> bool:
+    def _roll_out(self, deployment: Deployment) -> bool:
         sets = self._sets.get(_key_of(deployment), [])
-        new = self._current(deployment, sets)
+        new = self._current_set(deployment, sets)
         if new is None or deployment.spec.paused:
             return False
         old = [owner for owner in sets if owner is not new and (owner.wanted or owner.pods)]
@@ -258,13 +258,13 @@ class Workloads:
                 self._resize(owner, 0)
             self._resize(new, pace.replicas(deployment))
         else:
-            self._resize(new, pace.new_size(deployment, [_view(owner) for owner in sets], new.wanted))
-            sizes = pace.old_sizes(deployment, _view(new), [_view(owner) for owner in old])
+            self._resize(new, pace.new_size(deployment, [_as_replica_set(owner) for owner in sets], new.wanted))
+            sizes = pace.old_sizes(deployment, _as_replica_set(new), [_as_replica_set(owner) for owner in old])
             for owner in old:
                 self._resize(owner, sizes.get(owner.name, owner.wanted))
         return any(owner.wanted != size for owner, size in before)
 
-    def _outdate(self, owner: Workload) -> None:
+    def _mark_outdated(self, owner: Workload) -> None:
         spec = owner.object.spec if isinstance(owner.object, StatefulSet | DaemonSet) else None
         if spec is not None and spec.update_strategy.type != "OnDelete":
             self._outdated[owner.key] = (owner, list(owner.pods.values()))
@@ -304,7 +304,7 @@ class Workloads:
             owner.wanted = size
             self.reconcile(owner)
 
-    def _current(self, deployment: Deployment, sets: Iterable[Workload]) -> Workload | None:
+    def _current_set(self, deployment: Deployment, sets: Iterable[Workload]) -> Workload | None:
         template = deployment.spec.template
         same = (owner for owner in sets if owner.template is not None and same_template(owner.template, template))
         return next(same, None)
@@ -317,7 +317,7 @@ class Workloads:
             for pod in ordered[:surplus]:
                 self._world.delete(pod, recreate=False)
         while len(owner.pods) < owner.wanted:
-            if not self._make(owner, ""):
+            if not self._create_pod(owner, ""):
                 return
         owner.refusal = ""
 
@@ -330,14 +330,14 @@ class Workloads:
         for slot in wanted:
             pod: SimulatedPod | None = owner.by_slot.get(slot)
             if pod is None:
-                if not self._make(owner, slot):
+                if not self._create_pod(owner, slot):
                     return
                 pod = owner.by_slot[slot]
             if is_ordered and not pod.node:
                 break
         owner.refusal = ""
 
-    def _daemon(self, owner: Workload, node: Node) -> None:
+    def _sync_daemon_pod(self, owner: Workload, node: Node) -> None:
         if owner.template is None or owner.object is None:
             return
         placement = self._placements.get(owner.key)
@@ -347,13 +347,13 @@ class Workloads:
         suitability = placement.evaluate(node)
         pod = owner.by_slot.get(node.metadata.name)
         if pod is None and suitability.should_run:
-            self._make(owner, node.metadata.name)
+            self._create_pod(owner, node.metadata.name)
         elif pod is not None and not suitability.may_stay:
             self._world.record.evicted(pod, "its DaemonSet does not run there any more")
             self._world.delete(pod, recreate=False)
 
-    def _make(self, owner: Workload, slot: str) -> bool:
-        pod = self._admit(owner, slot)
+    def _create_pod(self, owner: Workload, slot: str) -> bool:
+        pod = self._admit_pod(owner, slot)
         if pod is None:
             return False
         if isinstance(owner.object, StatefulSet):
@@ -365,9 +365,9 @@ class Workloads:
         self._world.create(pod, owner, slot, before)
         return True
 
-    def _admit(self, owner: Workload, slot: str) -> Pod | None:
+    def _admit_pod(self, owner: Workload, slot: str) -> Pod | None:
         if not slot and owner.prototype is not None:
-            pod = self._like(owner, owner.prototype)
+            pod = self._copy_prototype(owner, owner.prototype)
             refusal = self._world.admission.rules.charge(pod)
             return self._record_rejection(owner, pod, refusal) if refusal else pod
         pod = copy_of(pod_creation.new_pod(owner, slot))
@@ -386,7 +386,7 @@ class Workloads:
         meta = pod.metadata
         owner.refusal = refusal.replace(meta.name, meta.generate_name or meta.name)
 
-    def _like(self, owner: Workload, prototype: Pod) -> Pod:
+    def _copy_prototype(self, owner: Workload, prototype: Pod) -> Pod:
         given = prototype.metadata
         meta = ObjectMeta(
             name=self._free_name(owner, given.generate_name),
@@ -412,7 +412,7 @@ class Workloads:
         owner.made += 1
         return uid_of("Pod", meta.namespace, meta.name, owner.made)
 
-    def _keep(self, owner: Workload) -> Workload:
+    def _register(self, owner: Workload) -> Workload:
         self._all[owner.key] = owner
         above = _deployment_of(owner)
         if above is not None:
@@ -436,7 +436,7 @@ def _deployment_of(owner: Workload) -> tuple[str, str] | None:
     return (owner.namespace, above.name) if above is not None and owner.kind == "ReplicaSet" else None
 
 
-def _view(owner: Workload) -> ReplicaSet:
+def _as_replica_set(owner: Workload) -> ReplicaSet:
     if not isinstance(owner.object, ReplicaSet):
         raise AssertionError(f"{owner.display_name} is no ReplicaSet")
     spec = structs.replace(owner.object.spec, replicas=owner.wanted)

@@ -210,7 +210,7 @@ class World:
         meta = pod.pod.metadata
         self.taken.discard((meta.namespace, meta.name))
         self.engine.remove(pod.pod)
-        if following := self.lines.leave(pod.key):
+        if following := self.lines.remove(pod.key):
             self.pods[following].message = pod.message
         self.queue.delete(pod.pod)
         self.budgets.remove_pod(pod, was_healthy=was_healthy)

@@ -108,7 +108,7 @@ class _Reading:
             if isinstance(tree, dict) and tree.get("kind") == "List":
                 self._take_dump_fields(tree.get("missing"), tree.get("takenAt"), tree.get("server"))
             for item in documents.objects(tree):
-                self._take(source.name, line, item)
+                self._add_item(source.name, line, item)
 
     def _read_list(self, name: str, found: _List) -> None:
         """Decode the items of a JSON list directly; only an unusual item is first parsed into dicts."""
@@ -123,7 +123,7 @@ class _Reading:
             typed = None if kind is None or issubclass(kind.type, Dynamic) else codec.decode_exact(body, kind.type)
             if typed is None:
                 for item in documents.objects(msgspec.json.decode(body), path):
-                    self._take(name, 1, item)
+                    self._add_item(name, 1, item)
                 continue
             key = typed.metadata.namespace, typed.metadata.name
             self.raw.append(RawObject(meta.api_version, meta.kind, *key, name, 1, _body=bytes(body)))
@@ -133,7 +133,7 @@ class _Reading:
         """Store what `mooring dump` records (unreadable kinds, the time, the server); ignore values of other types."""
         if isinstance(missing, dict):
             self.missing |= {str(plural): str(why) for plural, why in missing.items()}
-            self.taken_at = _time(taken_at) or self.taken_at
+            self.taken_at = _parse_time(taken_at) or self.taken_at
             self.server = server if isinstance(server, dict) else self.server
 
     def admit(self, options: AdmissionOptions | None, namespace: str) -> None:
@@ -161,7 +161,7 @@ class _Reading:
             else:
                 yield line, tree
 
-    def _take(self, name: str, line: int, item: documents.Item) -> None:
+    def _add_item(self, name: str, line: int, item: documents.Item) -> None:
         tree, place = item.tree, f"{name}:{line}" + (f" {item.path}" if item.path else "")
         if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str) or not tree["kind"]:
             meant = isinstance(tree, dict) and "metadata" in tree  # other files lie beside manifests
@@ -172,8 +172,8 @@ class _Reading:
         entry = RawObject(
             str(api_version),
             tree["kind"],
-            _word(metadata, "namespace"),
-            _word(metadata, "name"),
+            _string_in(metadata, "namespace"),
+            _string_in(metadata, "name"),
             name,
             line,
             _tree=tree,
@@ -205,14 +205,14 @@ class _Reading:
 _TYPE_META = msgspec.json.Decoder(_TypeMeta)
 
 
-def _time(value: Any) -> datetime | None:
+def _parse_time(value: Any) -> datetime | None:
     try:
         return times.parse(value) if isinstance(value, str) else None
     except times.TimeError:
         return None
 
 
-def _word(metadata: Any, name: str) -> str:
+def _string_in(metadata: Any, name: str) -> str:
     value = metadata.get(name)
     return value if isinstance(value, str) else ""
 

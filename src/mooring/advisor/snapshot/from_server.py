@@ -121,17 +121,17 @@ class _Reading:
 
     async def _list(self, kind: Kind) -> None:
         try:
-            pages = await self._allowed(kind)
+            pages = await self._list_permitted(kind)
         except (errors.NotFound, errors.MethodNotAllowed):
             self.missing[kind.plural] = "the server does not list them"
             return
         for page in pages:
             for item in page:
-                self._take(kind, bytes(item))
+                self._add_object(kind, bytes(item))
 
-    async def _allowed(self, kind: Kind) -> list[list[msgspec.Raw]]:
+    async def _list_permitted(self, kind: Kind) -> list[list[msgspec.Raw]]:
         try:
-            return await self._listed(kind, "")
+            return await self._list_pages(kind, "")
         except errors.Forbidden as error:
             refused = error
         if kind.type is not Event:  # others answer the question too
@@ -139,14 +139,14 @@ class _Reading:
         if not kind.namespaced or not self._namespace:
             return []
         try:
-            pages = await self._listed(kind, self._namespace)
+            pages = await self._list_pages(kind, self._namespace)
         except errors.Forbidden:
             return []
         if kind.type is not Event:
             self.missing[kind.plural] = not_allowed(refused, self._namespace)
         return pages
 
-    async def _listed(self, kind: Kind, namespace: str) -> list[list[msgspec.Raw]]:
+    async def _list_pages(self, kind: Kind, namespace: str) -> list[list[msgspec.Raw]]:
         try:
             return [page async for page in self._pages(kind, namespace, PAGE_SIZE)]
         except errors.Expired:  # it took longer than the server remembers: all at once, then
@@ -166,7 +166,7 @@ class _Reading:
             if not token:
                 return
 
-    def _take(self, kind: Kind, text: bytes) -> None:
+    def _add_object(self, kind: Kind, text: bytes) -> None:
         try:
             obj = codec.decode_own(text, kind.type)
         except codec.DecodeError as error:

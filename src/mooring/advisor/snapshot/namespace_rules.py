@@ -71,7 +71,7 @@ class NamespaceRules:
             case Namespace():
                 self._security[name] = security_labels(obj.metadata.labels)
             case ResourceQuota():
-                counted = obj if obj.status.hard else self._counted(obj, snapshot)
+                counted = obj if obj.status.hard else self._with_usage(obj, snapshot)
                 self._quotas.setdefault(namespace, {})[name] = _Quota(counted, counted.status.used)
 
     def remove(self, obj: Resource) -> None:
@@ -150,7 +150,7 @@ class NamespaceRules:
         except ValueError:
             return None  # no kind of Kubernetes' own
 
-    def _counted(self, quota: ResourceQuota, snapshot: Snapshot | None) -> ResourceQuota:
+    def _with_usage(self, quota: ResourceQuota, snapshot: Snapshot | None) -> ResourceQuota:
         used: Usage = {}
         for kind in snapshot.kinds() if snapshot is not None else ():
             for obj in snapshot.all(kind) if snapshot is not None else ():

@@ -164,11 +164,11 @@ class Snapshot:
 
     def all(self, kind: type[T]) -> Sequence[T]:
         """Return the objects of a kind, in the order in which they were read."""
-        return cast("Sequence[T]", tuple(self._of(kind).values()))
+        return cast("Sequence[T]", tuple(self._objects_of(kind).values()))
 
     def find(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return an object by kind, name and namespace (empty for cluster-scoped kinds); None if it does not exist."""
-        return cast("T | None", self._of(kind).get((namespace, name)))
+        return cast("T | None", self._objects_of(kind).get((namespace, name)))
 
     def kinds(self) -> Sequence[type[Resource]]:
         """Return the types that have objects."""
@@ -210,7 +210,7 @@ class Snapshot:
                 made._objects[cls].pop(key_of(newest), None)
         return made
 
-    def _of(self, kind: type[Resource]) -> dict[Key, Resource]:
+    def _objects_of(self, kind: type[Resource]) -> dict[Key, Resource]:
         found = self._objects.get(kind)
         return self._objects.get(hub_of(kind).type, {}) if found is None else found
 

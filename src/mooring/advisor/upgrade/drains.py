@@ -217,8 +217,8 @@ class _NodeRollout:
             self._scheduling.run_with_controllers()
             if not self._begun or not self._step():
                 break
-        self._note()
-        self._note_outages()
+        self._record_pods()
+        self._record_outages()
         self._progress()
 
     def _step(self) -> bool:
@@ -249,8 +249,8 @@ class _NodeRollout:
         self._world.put_node(with_unschedulable(info.node, unschedulable=True))
         self._world.drains.begin(name)
         if self._options.force_seconds is not None:
-            self._after(self._options.force_seconds, partial(self._force, each))
-        self._after(self._options.timeout_seconds, partial(self._give_up, each))
+            self._schedule(self._options.force_seconds, partial(self._delete_blocked, each))
+        self._schedule(self._options.timeout_seconds, partial(self._give_up, each))
 
     def _finish(self, each: _Draining) -> None:
         """Upgrade the empty node in place, or delete it if a new node has replaced it."""
@@ -260,17 +260,17 @@ class _NodeRollout:
         if self._options.surge:
             each.ready = self._now
             self._world.remove_node(each.name)
-            self._end(each)
+            self._end_drain(each)
             self._surge_ready -= 1
             self._order_surge_node(each.template)
         else:
-            self._after(self._options.node_seconds, lambda: self._return(each))
+            self._schedule(self._options.node_seconds, lambda: self._bring_back(each))
 
-    def _return(self, each: _Draining) -> None:
+    def _bring_back(self, each: _Draining) -> None:
         each.ready = self._now
         node = _with_kubelet(each.template, self._options.version)
         self._world.put_node(with_unschedulable(node, unschedulable=each.template.spec.unschedulable))
-        self._end(each)
+        self._end_drain(each)
 
     def _give_up(self, each: _Draining) -> None:
         if each.is_over or each.drained is not None:
@@ -278,16 +278,16 @@ class _NodeRollout:
         self._world.drains.end(each.name)
         self._watch_blocks(each)
         self._close_blocks(each, is_final=True)
-        self._end(each)
+        self._end_drain(each)
 
-    def _force(self, each: _Draining) -> None:
+    def _delete_blocked(self, each: _Draining) -> None:
         if each.is_over or each.drained is not None:
             return
         for pod in self._drainable(each.name):
             each.forced += 1
             self._world.evict(pod, "deleted by force")
 
-    def _end(self, each: _Draining) -> None:
+    def _end_drain(self, each: _Draining) -> None:
         each.is_over = True
         each.ended = self._now
         self._active.remove(each)
@@ -297,7 +297,7 @@ class _NodeRollout:
         """Schedule the arrival of a surge node, a copy of this node, unless the pool has had all its surge nodes."""
         if self._surge_left:
             self._surge_left -= 1
-            self._after(self._options.node_seconds, partial(self._add_surge_node, like))
+            self._schedule(self._options.node_seconds, partial(self._add_surge_node, like))
 
     def _add_surge_node(self, like: Node) -> None:
         """Add a surge node: an upgraded copy of this node, as an autoscaling group does."""
@@ -312,7 +312,7 @@ class _NodeRollout:
     def _now(self) -> float:
         return self._world.clock.monotonic()
 
-    def _after(self, seconds: float, act: Callable[[], None]) -> None:
+    def _schedule(self, seconds: float, act: Callable[[], None]) -> None:
         self._order += 1
         heapq.heappush(self._events, (self._now + seconds, self._order, act))
 
@@ -335,7 +335,7 @@ class _NodeRollout:
     def _add_block(self, each: _Draining, pod: SimulatedPod, message: str, since: float, *, is_final: bool) -> None:
         seconds = round(self._now - since, 3)
         if seconds or is_final:
-            budgets = sorted(entry.budget.metadata.name for entry in self._world.budgets.of(pod))
+            budgets = sorted(entry.budget.metadata.name for entry in self._world.budgets.budgets_of(pod))
             self._blocks.append(Block(pod.name, pod.owner_name, each.name, message, seconds, is_final, tuple(budgets)))
 
     def _count_evictions(self) -> None:
@@ -349,7 +349,7 @@ class _NodeRollout:
                 self._without_ready_pods.setdefault(owner.display_name, (owner, departure.at))
         self._seen_evictions = len(evictions)
 
-    def _note(self) -> None:
+    def _record_pods(self) -> None:
         """Record the numbers of running and pending pods, and since when pods are pending."""
         world = self._world
         point = (round(self._now - self._start, 3), world.running, len(world.pods) - world.running)
@@ -366,7 +366,7 @@ class _NodeRollout:
             if key not in self._pending_before:
                 self._pending_since.setdefault(key, self._now)
 
-    def _note_outages(self) -> None:
+    def _record_outages(self) -> None:
         for name, (owner, since) in list(self._without_ready_pods.items()):
             if any(pod.is_healthy for pod in owner.pods.values()):
                 del self._without_ready_pods[name]

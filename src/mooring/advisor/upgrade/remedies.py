@@ -70,7 +70,7 @@ class RemedySearch:
             yield self._pending_remedy()
         yield from self._solve(list(self._stopping_workloads()))
 
-    def _play(self, options: DrainOptions, changes: Iterable[_Change] = ()) -> Rollout:
+    def _simulate(self, options: DrainOptions, changes: Iterable[_Change] = ()) -> Rollout:
         every = [*self._found, *changes]
         changed = self.snapshot.replace(remove=[obj for each in every for obj in each.remove])
         return drain_all(changed.replace(put=[obj for each in every for obj in each.put]), options, self.settings)
@@ -82,7 +82,7 @@ class RemedySearch:
         pending = {each.workload for each in self.rollout.pending}
         while tried := {n: change for n in remaining if (change := next(problems[n].changes, None)) is not None}:
             nodes = frozenset(chain.from_iterable(problems[n].nodes for n in tried))
-            played = self._play(replace(self.options, only=nodes), [*solved.values(), *tried.values()])
+            played = self._simulate(replace(self.options, only=nodes), [*solved.values(), *tried.values()])
             if not played.is_complete:
                 return
             ends_pending = any(each.workload not in pending for each in played.pending)
@@ -117,7 +117,7 @@ class RemedySearch:
                 changes = self._deletions(namespace, names)
                 effect = "the API server evicts no pod that several budgets select: keep one, and change it"
                 hint = _Change(f"kubectl -n {namespace} get pdb {' '.join(names)}", effect)
-            yield _Problem(text, nodes, partial(_lets_pass, namespace, frozenset(names)), changes, hint)
+            yield _Problem(text, nodes, partial(_no_budget_blocks, namespace, frozenset(names)), changes, hint)
 
     def _budget_changes(self, namespace: str, name: str, owner: str) -> Iterator[_Change]:
         """Yield two changes for a blocking budget: more replicas of the workload, or one allowed disruption."""
@@ -147,11 +147,11 @@ class RemedySearch:
         problem = (
             f"{count_of(count, 'pod')} of {join_names([each.workload for each in self.rollout.pending])} end pending"
         )
-        if self._found and not self._play(self.options).pending:
+        if self._found and not self._simulate(self.options).pending:
             command = " && ".join(each.command for each in self._found)
             return Remedy(problem, command, "no pod ends pending when no node stays cordoned", is_verified=True)
         surge = self.options.surge + 1
-        played = self._play(replace(self.options, surge=surge))
+        played = self._simulate(replace(self.options, surge=surge))
         flags = f" --pool-label {shlex.quote(self.options.pool_label)}" if self.options.pool_label else ""
         command = f"mooring upgrade-check --to {self.options.version} --surge {surge}{flags}"
         if not played.pending:
@@ -192,7 +192,7 @@ class RemedySearch:
         return self.snapshot.find(types[kind], namespace, name) if kind in types else None
 
 
-def _lets_pass(namespace: str, names: frozenset[str], played: Rollout) -> bool:
+def _no_budget_blocks(namespace: str, names: frozenset[str], played: Rollout) -> bool:
     """Return whether a simulated rollout has no drain that is given up because of these budgets."""
     blocked = (_budgets_of(block) for block in played.blocks if block.is_final)
     return not any(each[0] == namespace and names & set(each[1:]) for each in blocked)

@@ -89,5 +89,5 @@ def test(
             err=True,
         )
     else:
-        print_data({"objects": [each.tree() for each in results], "denied": denied}, output)
+        print_data({"objects": [each.to_json_tree() for each in results], "denied": denied}, output)
     sys.exit(1 if denied else 0)

@@ -134,7 +134,7 @@ class _Reading:
     def read(self, line: _Line, moment: datetime) -> Iterator[Event]:
         return self._read_watch(line, moment) if line.type else self._read_audit(line, moment)
 
-    def _at(self, moment: datetime) -> float:
+    def _seconds_at(self, moment: datetime) -> float:
         if self._start == _BEFORE:
             self._start = moment
         return (moment - self._start).total_seconds()
@@ -145,21 +145,21 @@ class _Reading:
             return
         if about.resource not in ("pods", "nodes"):
             return
-        at, name = self._at(moment), f"{about.namespace}/{about.name}"
+        at, name = self._seconds_at(moment), f"{about.namespace}/{about.name}"
         if about.resource == "pods" and about.subresource == "binding":
-            yield from self._binds(at, name, line.request_object)
+            yield from self._binding_events(at, name, line.request_object)
         elif line.verb == "delete":
-            yield from self._goes(at, about)
+            yield from self._removal_events(at, about)
         elif line.verb == "deletecollection":
-            for gone in _all_of(line.response_object):
-                yield from self._goes(at, structs.replace(about, namespace=gone.namespace, name=gone.name))
+            for gone in _listed_objects(line.response_object):
+                yield from self._removal_events(at, structs.replace(about, namespace=gone.namespace, name=gone.name))
         elif line.verb in ("create", "update", "patch") and about.subresource in ("", "status"):
             if not isinstance(line.response_object, dict):
                 raise ValueError(f"{line.verb} of {about.resource} without its object: the audit level is too low")
             if line.response_object.get("kind") != "Status":
                 yield from self._tracker.put(at, from_tree_of(line.response_object))
 
-    def _binds(self, at: float, name: str, binding: Any) -> Iterator[Event]:
+    def _binding_events(self, at: float, name: str, binding: Any) -> Iterator[Event]:
         target = binding.get("target") if isinstance(binding, dict) else None
         node = target.get("name") if isinstance(target, dict) else None
         if not node:
@@ -167,7 +167,7 @@ class _Reading:
         self._tracker.pods[name] = str(node)
         yield PodBound(at, name, str(node))
 
-    def _goes(self, at: float, about: _Reference) -> Iterator[Event]:
+    def _removal_events(self, at: float, about: _Reference) -> Iterator[Event]:
         if about.resource == "pods":
             yield from self._tracker.remove_pod(at, f"{about.namespace}/{about.name}")
         else:
@@ -176,15 +176,15 @@ class _Reading:
     def _read_watch(self, line: _Line, moment: datetime) -> Iterator[Event]:
         obj = line.object
         if isinstance(obj, Pod | Node):
-            at, meta = self._at(moment), obj.metadata
+            at, meta = self._seconds_at(moment), obj.metadata
             if line.type != "DELETED":
                 yield from self._tracker.put(at, obj)
             else:
                 kind = "pods" if isinstance(obj, Pod) else "nodes"
-                yield from self._goes(at, _Reference(kind, meta.namespace, meta.name))
+                yield from self._removal_events(at, _Reference(kind, meta.namespace, meta.name))
 
 
-def _all_of(found: Any) -> list[_Reference]:
+def _listed_objects(found: Any) -> list[_Reference]:
     try:
         return [item.metadata for item in msgspec.convert(found, _List).items]
     except msgspec.ValidationError as problem:

@@ -99,7 +99,7 @@ _MASK = 2**64 - 1
 class GoRandom:
     def __init__(self, seed: int) -> None:
         first = [own ^ mixed for own, mixed in zip(_seed_state(seed, 20), _mixed_state(), strict=True)]
-        self._numbers = _sums(_by_age(first))
+        self._numbers = _generate(_by_age(first))
 
     def bits(self) -> int:
         """Return the next random number, of 63 bits."""
@@ -114,7 +114,7 @@ class GoRandom:
 
     def shuffle(self, things: MutableSequence[Any]) -> None:
         for place in range(len(things) - 1, 0, -1):
-            other = self._scaled(place + 1)
+            other = self._scaled_below(place + 1)
             things[place], things[other] = things[other], things[place]
 
     def permutation(self, size: int) -> list[int]:
@@ -125,7 +125,7 @@ class GoRandom:
             found[number], found[place] = found[place], number
         return found
 
-    def _scaled(self, limit: int) -> int:
+    def _scaled_below(self, limit: int) -> int:
         while True:
             product = (self.bits() >> 31) * limit
             if product % 2**32 >= 2**32 % limit:
@@ -146,7 +146,7 @@ def _by_age(places: list[int]) -> list[int]:
     return [places[(_LONG - _SHORT - 1 - age) % _LONG] for age in range(_LONG)]
 
 
-def _sums(first: list[int]) -> Iterator[int]:
+def _generate(first: list[int]) -> Iterator[int]:
     ring = list(first)
     while True:
         for place in range(_LONG):
@@ -157,7 +157,7 @@ def _sums(first: list[int]) -> Iterator[int]:
 @cache
 def _mixed_state() -> list[int]:
     numbers = _by_age(_seed_state(1, 10))
-    following = _sums(numbers)
+    following = _generate(numbers)
     known = np.array(numbers + [next(following) for _ in range(_LONG - 1)], np.uint64)
     factors = _power(_MIXED_AFTER)
     by_age = [int((factors * known[begin : begin + _LONG]).sum()) for begin in range(_LONG)]

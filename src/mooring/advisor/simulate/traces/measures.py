@@ -200,7 +200,7 @@ class Meter(SimulationRecord):
         sample |= {"preempted": self.tally.preempted, "evicted": self.tally.evicted, "given up": self.tally.given_up}
         if self._prices:
             sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.tally.cost, 4)}
-        for reason, number in sorted(world.lines.refused_by().items()):  # several plugins may reject the same pod
+        for reason, number in sorted(world.lines.rejections().items()):  # several plugins may reject the same pod
             sample[f"pending {reason}"] = number
         profiles = world.engine.profiles.values()
         for plugin in {id(each): each for profile in profiles for each in profile.plugins}.values():

@@ -37,7 +37,7 @@ _PODS = 1001
 def nodes(path: Path, complaints: Complaints) -> Iterator[NodeComes]:
     for place, row in lines(path, complaints):
         with complaints.reading(place):
-            cpu, memory, cards = (_whole(row, name) for name in ("cpu_milli", "memory_mib", "gpu"))
+            cpu, memory, cards = (_integer(row, name) for name in ("cpu_milli", "memory_mib", "gpu"))
             if not row["sn"]:
                 raise ValueError("a node has no name")
             resources = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(_PODS)}
@@ -75,15 +75,15 @@ def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
 
 
 def _pod(row: Mapping[str, str]) -> PodArrives:
-    cpu, memory, cards, milli = (_whole(row, name) for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
+    cpu, memory, cards, milli = (_integer(row, name) for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
     if not row["name"]:
         raise ValueError("a pod has no name")
     if cards > 1 and milli != _WHOLE:
         raise ValueError(f"the pod asks for {milli} thousandths of each of {cards} GPUs: only one can be shared")
     if milli > _WHOLE:
         raise ValueError(f"gpu_milli is {milli}, more than a whole GPU")
-    created, deleted = _time_in(row, "creation_time"), _time_in(row, "deletion_time")
-    started = _time_in(row, "scheduled_time")
+    created, deleted = _seconds(row, "creation_time"), _seconds(row, "deletion_time")
+    started = _seconds(row, "scheduled_time")
     started = created if started is None else started
     if deleted is not None and started is not None and deleted < started:
         raise ValueError(f"the pod is deleted at {deleted:g}, before it began at {started:g}")
@@ -99,7 +99,7 @@ def _resources(cpu: int, memory: int, gpu: int) -> tuple[tuple[str, str], ...]:
     return (*amounts, (GPU, str(gpu))) if gpu else amounts
 
 
-def _whole(row: Mapping[str, str], name: str) -> int:
+def _integer(row: Mapping[str, str], name: str) -> int:
     text = row[name].strip()
     try:
         number = int(float(text))
@@ -110,7 +110,7 @@ def _whole(row: Mapping[str, str], name: str) -> int:
     return number
 
 
-def _time_in(row: Mapping[str, str], name: str) -> float | None:
+def _seconds(row: Mapping[str, str], name: str) -> float | None:
     text = row.get(name, "").strip()
     if not text:
         return None

@@ -31,13 +31,13 @@ class Trace:
         """The complaints of the current or last pass."""
         self._readers: dict[Reader, tuple[Path, ...]] = {}
         for path in paths:
-            reader = _reader(path)
+            reader = _detect_reader(path)
             self._readers[reader] = (*self._readers.get(reader, ()), path)
 
     def events(self) -> Iterator[Event]:
         """Yield the events of all files in the order of time. Raise TraceError."""
         self.complaints = Complaints(skips=self._skips)
-        return _merge([read(paths, self.complaints) for read, paths in self._readers.items()])
+        return _merge_events([read(paths, self.complaints) for read, paths in self._readers.items()])
 
     def pods(self) -> Iterator[Pod]:
         return (event.pod for event in self.events() if isinstance(event, PodArrives))
@@ -58,18 +58,18 @@ class TraceWorkload:
         return Trace(self._trace.paths, skips=True).pods()
 
 
-def _merge(streams: list[Iterator[Event]]) -> Iterator[Event]:
+def _merge_events(streams: list[Iterator[Event]]) -> Iterator[Event]:
     return streams[0] if len(streams) == 1 else merge(*streams, key=attrgetter("at"))
 
 
 def _read_each(read: FileReader, paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
-    return _merge([read(path, complaints) for path in paths])
+    return _merge_events([read(path, complaints) for path in paths])
 
 
 _OWN, _SIMKUBE = partial(_read_each, own.events), partial(_read_each, sktrace.events)
 
 
-def _reader(path: Path) -> Reader:
+def _detect_reader(path: Path) -> Reader:
     try:
         with path.open("rb") as stream:
             start = stream.read(4096)

@@ -80,7 +80,7 @@ class Recorder:
 
     def node(self, node: Node) -> None:
         """Write an event for a node that was added or changed; none if scheduling reads nothing of the change."""
-        self._record(self._tracker.put(self._now(), self._plain_node(node)))
+        self._record(self._tracker.put(self._now(), self._recorded_node(node)))
 
     def node_gone(self, node: Node) -> None:
         self._record(self._tracker.remove_node(self._now(), self._name(node.metadata.name, "node")))
@@ -90,7 +90,7 @@ class Recorder:
         if has_ended(pod):
             self.pod_gone(pod)
         else:
-            self._record(self._tracker.put(self._now(), self._plain_pod(pod)))
+            self._record(self._tracker.put(self._now(), self._recorded_pod(pod)))
 
     def pod_gone(self, pod: Pod) -> None:
         self._record(self._tracker.remove_pod(self._now(), self._pod_name(pod)))
@@ -108,7 +108,7 @@ class Recorder:
         meta = pod.metadata
         return f"{self._name(meta.namespace, 'namespace')}/{self._name(meta.name, 'pod')}"
 
-    def _plain_pod(self, pod: Pod) -> Pod:
+    def _recorded_pod(self, pod: Pod) -> Pod:
         meta = pod.metadata
         kept = ObjectMeta(
             name=meta.name,
@@ -120,7 +120,7 @@ class Recorder:
         plain = structs.replace(pod, metadata=kept, status=PodStatus(phase="Pending"))
         return plain if self._pseudonyms is None else self._pseudonyms.pod(plain)
 
-    def _plain_node(self, node: Node) -> Node:
+    def _recorded_node(self, node: Node) -> Node:
         meta, status = node.metadata, node.status
         plain = structs.replace(
             node,
@@ -157,7 +157,7 @@ class TraceFile:
         self._start = now()
         is_new = not path.exists() or not path.stat().st_size
         if not is_new:
-            self._start = _begun(path)
+            self._start = _read_start(path)
             _cut_last_line(path)
             self.earlier = list(own.events(path, Complaints(skips=True)))
         self._stream: IO[str] = path.open("a", encoding="utf-8", newline="")
@@ -177,7 +177,7 @@ class TraceFile:
         self._stream.close()
 
 
-def _begun(path: Path) -> datetime:
+def _read_start(path: Path) -> datetime:
     with path.open(encoding="utf-8", newline="") as stream:
         found = own.read_start_time(stream)
     if found is None:

@@ -131,10 +131,10 @@ class Replay:
                 moment = list(together)
                 if self.options.until is not None and moment[0].at > self.options.until:
                     break
-                self._until(moment[0].at)
-                self._happens(moment)
-                self._check(len(moment))
-            self._end()
+                self._advance_to(moment[0].at)
+                self._apply_all(moment)
+                self._checkpoint_if_due(len(moment))
+            self._finish()
             self.is_complete = True
             if self._checkpoints is not None:
                 self._checkpoints.end()
@@ -166,14 +166,14 @@ class Replay:
         pods = {number: event for number, event in known.items() if isinstance(event, PodArrives)}
         self._restore_state(standing, nodes, pods)
 
-    def _check(self, number: int) -> None:
+    def _checkpoint_if_due(self, number: int) -> None:
         checkpoints = self._checkpoints
         if checkpoints is None or self.events // checkpoints.every == (self.events - number) // checkpoints.every:
             return
         standing = self._capture_state()
         checkpoints.write(standing)
         world, lasts = self.world, self._lasts
-        nodes = {self._came_with(info.name): info.node for info in world.engine.cluster.node_infos()}
+        nodes = {self._event_of_node(info.name): info.node for info in world.engine.cluster.node_infos()}
         pods = {event: PodArrives(0.0, pod) for event, pod in self.meter.examples.values()}
         pods |= {self._came[key]: PodArrives(0.0, pod.pod, lasts.get(key)) for key, pod in world.pods.items()}
         self._restore_state(standing, nodes, pods)
@@ -186,7 +186,7 @@ class Replay:
         return ReplayState(
             events=self.events,
             seconds=world.clock.monotonic(),
-            nodes=[self._came_with(info.name) for info in world.engine.cluster.node_infos()],
+            nodes=[self._event_of_node(info.name) for info in world.engine.cluster.node_infos()],
             pods=[PodState(came[key], pod.node, pod.created_at, pod.placed_at) for key, pod in world.pods.items()],
             leaving=[(due, came[key]) for due, _, key in sorted(self._leaving) if key in came],
             shapes=[(self.meter.examples[shape][0], number) for shape, number in self.meter.shapes.items()],
@@ -195,7 +195,7 @@ class Replay:
             recorded=self.recorded,
         )
 
-    def _came_with(self, node: str) -> int:
+    def _event_of_node(self, node: str) -> int:
         found = self._nodes_came.get(node)
         return found if found is not None else -1 - self._first_nodes[node]
 
@@ -227,23 +227,23 @@ class Replay:
         for event, number in standing.shapes:
             self.meter.count_signature(_admitted(pods[event].pod), event, number)
 
-    def _until(self, at: float) -> None:
+    def _advance_to(self, at: float) -> None:
         while self._leaving and self._leaving[0][0] <= at:
             due, _, key = heapq.heappop(self._leaving)
             self._time.pass_until(due)
             self._time.advance(due)
-            self._ends(key, due)
+            self._schedule_end(key, due)
             while self._leaving and self._leaving[0][0] == due:
-                self._ends(heapq.heappop(self._leaving)[2], due)
+                self._schedule_end(heapq.heappop(self._leaving)[2], due)
             self._work()
         self._time.pass_until(at)
         self._time.advance(at)
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         until = self.options.until
         while True:
             while self._leaving and (until is None or self._leaving[0][0] <= until):
-                self._until(self._leaving[0][0])
+                self._advance_to(self._leaving[0][0])
             if until is not None:
                 self._time.pass_until(until)
                 return
@@ -268,7 +268,7 @@ class Replay:
         meter.arrivals.clear()
         meter.sample()
 
-    def _happens(self, moment: list[Event]) -> None:
+    def _apply_all(self, moment: list[Event]) -> None:
         numbered = enumerate(moment, self.events)
         arrived = [made for number, event in numbered if (made := self._apply(event, number)) is not None]
         self.events += len(moment)
@@ -287,7 +287,7 @@ class Replay:
         world = self.world
         match event:
             case PodArrives():
-                return self._arrives(event, number)
+                return self._add_pod(event, number)
             case PodLeaves(name=name):
                 found = world.pods.get(self._keys.get(name, ""))
                 if found is None:
@@ -316,7 +316,7 @@ class Replay:
                     self._note_invalid("objects left that were not there", f"{namespace}/{name}")
         return None
 
-    def _arrives(self, event: PodArrives, number: int) -> SimulatedPod | None:
+    def _add_pod(self, event: PodArrives, number: int) -> SimulatedPod | None:
         key, node = pod_key(event.pod), event.pod.spec.node_name
         if key in self.world.pods:
             self._note_invalid("pods came that were there already, and were left out", event.name)
@@ -336,7 +336,7 @@ class Replay:
         self.meter.arrives(made, number)
         return made
 
-    def _ends(self, key: str, due: float) -> None:
+    def _schedule_end(self, key: str, due: float) -> None:
         pod = self.world.pods.get(key)
         if pod is not None and pod.placed_at is not None and pod.placed_at + self._lasts.get(key, 0.0) <= due:
             self._remove(pod)

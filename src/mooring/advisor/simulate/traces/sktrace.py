@@ -81,11 +81,11 @@ def _event(tree: dict[str, Any], at: float, lives: dict[tuple[str, str], Any], *
         gone = f"{meta.namespace}/{meta.name}"
         return PodLeaves(at, gone) if isinstance(obj, Pod) else ObjectGoes(at, obj.kind, meta.namespace, meta.name)
     if isinstance(obj, Pod):
-        return PodArrives(at, obj, _lasts(lives.get(("v1.Pod", f"{meta.namespace}/{meta.name}"))))
+        return PodArrives(at, obj, _duration_of(lives.get(("v1.Pod", f"{meta.namespace}/{meta.name}"))))
     return NodeComes(at, obj) if isinstance(obj, Node) else ObjectComes(at, obj)
 
 
-def _lasts(lives: Any) -> float | None:
+def _duration_of(lives: Any) -> float | None:
     try:
         life = next(iter(lives.values()))[0]["Finished"]
         seconds = max(float(life[1] - life[0]), 0.0)

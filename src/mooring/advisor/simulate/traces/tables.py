@@ -29,9 +29,9 @@ def is_parquet(path: Path) -> bool:
 def header(path: Path) -> list[str]:
     """Return the names of a table's columns. Raise TraceError."""
     if is_parquet(path):
-        return _parquet(path)[0]
+        return _open_parquet(path)[0]
     try:
-        with _text(path) as stream:
+        with _open_text(path) as stream:
             names = [name.strip() for name in next(csv.reader(stream), [])]
     except (OSError, EOFError, csv.Error) as problem:
         raise TraceError(f"{path}: not a table: {problem}") from problem
@@ -49,8 +49,8 @@ def lines(path: Path, complaints: Complaints) -> Iterator[Line]:
 def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
     csv.field_size_limit(_LONGEST_FIELD)
     try:
-        with _text(path) as stream:
-            watched = _Ending(stream)
+        with _open_text(path) as stream:
+            watched = _LineReader(stream)
             rows = csv.reader(watched)
             names = [name.strip() for name in next(rows, [])]
             while True:
@@ -75,7 +75,7 @@ def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
 
 
-class _Ending:
+class _LineReader:
     """Iterates over the lines of a text; `is_whole` is true if the last one ended with a line break."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
@@ -84,7 +84,7 @@ class _Ending:
         self.is_text = True
         """False after a line with invalid UTF-8; the reader resets it."""
 
-    def __iter__(self) -> "_Ending":
+    def __iter__(self) -> "_LineReader":
         return self
 
     def __next__(self) -> str:
@@ -106,12 +106,12 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
     with open_unpacked(path) as stream:
         yield io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def _parquet(path: Path) -> tuple[list[str], object]:
+def _open_parquet(path: Path) -> tuple[list[str], object]:
     try:
         from pyarrow import ArrowException, parquet  # noqa: PLC0415 - an extra
     except ImportError as problem:
@@ -123,7 +123,7 @@ def _parquet(path: Path) -> tuple[list[str], object]:
     return list(file.schema_arrow.names), file
 
 
-def _batches(path: Path, file: Any) -> Iterator[Any]:
+def _read_batches(path: Path, file: Any) -> Iterator[Any]:
     from pyarrow import ArrowException  # noqa: PLC0415 - an extra
 
     try:
@@ -133,9 +133,9 @@ def _batches(path: Path, file: Any) -> Iterator[Any]:
 
 
 def _parquet_lines(path: Path) -> Iterator[Line]:
-    names, file = _parquet(path)
+    names, file = _open_parquet(path)
     number = 0
-    for batch in _batches(path, file):
+    for batch in _read_batches(path, file):
         columns = [batch.column(index).to_pylist() for index in range(len(names))]
         for row in zip(*columns, strict=True):
             number += 1
