@@ -7,11 +7,12 @@
 
 | Module | Content |
 |---|---|
-| ``explanation.py``, ``overview.py`` | `explain` one subject; group everything that does not run |
+| ``explanation.py``, ``overview.py`` | `explain` one pod or workload; group everything that does not run |
 | ``subject.py`` | the pod or workload, and the object to change |
 | ``causes/`` | every cause, as a sentence |
-| ``view.py``, ``storage.py``, ``devices.py`` | the fields of a pod and a node that make a plugin reject the node |
-| ``reasons/`` | rejections of single nodes, as text |
+| ``view.py`` | the fields of a pod and a node that make a plugin reject the node |
+| ``reasons.py``, ``wording.py`` | rejections of single nodes, as text |
+| ``storage.py``, ``devices.py`` | claims, volumes and devices: the same, for both |
 | ``remedies/``, ``labels.py``, ``images.py`` | changes that may help |
 | ``checks.py`` | steps to check by hand, where no change is known to help |
 | ``search.py``, ``rehearsal.py`` | try changes for one pod on the engine, and for the workload in a simulation |

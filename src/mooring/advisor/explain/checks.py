@@ -8,10 +8,10 @@ import msgspec
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES
 from mooring.advisor.explain.images import PulledImages, registry_of
 from mooring.advisor.explain.patches import kubectl
-from mooring.advisor.explain.reasons.groups import some
-from mooring.advisor.explain.remedies.images import failing_images, is_refused
+from mooring.advisor.explain.remedies.waiting import failing_images, is_refused
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.subject import Subject
+from mooring.advisor.explain.wording import some
 from mooring.advisor.node_facts import similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec

@@ -1,28 +1,44 @@
-"""Count, for each device request of a pod, the matching and the free devices of a node.
+"""Count, for each device request of a pod, the matching and the free devices of a node, and say what is missing.
 
-Called by ``reasons/`` and ``remedies/``. The engine searches combinations of devices; this module looks at each request
-alone.
+The engine searches combinations of devices; this module looks at each request alone.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import View, full_name
+from mooring.advisor.explain.wording import Groups, by_text, did_you_mean
+from mooring.advisor.node_facts import nearest
 from mooring.api.core_v1 import Pod
-from mooring.api.resource_v1 import DeviceClass, DeviceSelector, DeviceTaint, ResourceClaim
+from mooring.api.meta_v1 import Resource
+from mooring.api.resource_v1 import (
+    DeviceClass,
+    DeviceSelector,
+    DeviceTaint,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from mooring.constraints.tolerations import find_untolerated_device_taint
 from mooring.scheduler.facade import (
+    REASON_CANNOT,
+    REASON_ELSEWHERE,
+    REASON_GAVE_UP,
+    REASON_INVALID_POOL,
     Allocated,
     ClaimError,
     DeviceId,
     Inventory,
+    NodeInfo,
     PooledDevice,
     Request,
     SelectorError,
     device_claim_name,
     device_requests_of,
 )
+from mooring.scheduler.framework import Status
 
 _DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 
@@ -168,3 +184,70 @@ def lacking_text(found: RequestDevices) -> str:
             f" {taint.key}={taint.value}:{taint.effect}, which it does not tolerate"
         )
     return f"{where} asks for {asked}; of {len(found.selected)} that fit {len(found.free)} are free"
+
+
+def describe_lacking(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
+    if REASON_ELSEWHERE in status.reasons:
+        return "a claim of the pod has devices that cannot be used on this node"
+    if not {REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL} & set(status.reasons):
+        return []  # it is about the claims themselves
+
+    def text(info: NodeInfo) -> str:
+        lacking = [lacking_text(found) for found in requests_on(view, info.name) if not found.is_enough]
+        return "; ".join(lacking) or "each request could have its devices, but not all of them together"
+
+    return by_text(infos, text)
+
+
+def missing_cause(view: View) -> Cause | None:
+    for entry in view.pod.spec.resource_claims:
+        named: tuple[tuple[type[Resource], str | None], ...] = (
+            (ResourceClaim, entry.resource_claim_name),
+            (ResourceClaimTemplate, entry.resource_claim_template_name),
+        )
+        for kind, name in named:
+            if name and view.object(kind, name, view.namespace) is None:
+                meant = did_you_mean(view.similar_name(kind, name, view.namespace))
+                text = f"{kind.__name__} {view.namespace}/{name} does not exist{meant}"
+                return Cause(f"Missing{kind.__name__}", text)
+    for claim in claims_of(view):
+        for request in claim.spec.devices.requests if claim.status.allocation is None else ():
+            ways = [request.exactly] if request.exactly is not None else list(request.first_available)
+            causes = [_missing_class_cause(view, way.device_class_name) for way in ways]
+            if causes and all(causes):
+                return causes[0]
+    return None
+
+
+def _missing_class_cause(view: View, name: str) -> Cause | None:
+    found = view.object(DeviceClass, name)
+    if found is None:
+        meant = did_you_mean(view.similar_name(DeviceClass, name))
+        return Cause("MissingDeviceClass", f"DeviceClass {name} does not exist{meant}")
+    drivers = {each.spec.driver for each in view.objects(ResourceSlice).values()}
+    wanted = driver_of(found)
+    if wanted and wanted not in drivers:
+        return Cause(
+            "NoResourceSlice",
+            f"no ResourceSlice of driver {wanted} exists (DeviceClass {name}): is the driver"
+            f" installed and running?{did_you_mean(nearest(wanted, drivers))}",
+        )
+    if not drivers:
+        text = f"no ResourceSlice of any driver exists (DeviceClass {name}): is a DRA driver installed and running?"
+        return Cause("NoResourceSlice", text)
+    return None
+
+
+def lacking_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+    """Return the cause of unmet device requests, for the nodes that come nearest."""
+    best: tuple[int, str] | None = None
+    for info in infos:
+        lacking = [each for each in requests_on(view, info.name) if not each.is_enough]
+        if not lacking:
+            continue
+        rank = max(len(each.selected) * 1000 + len(each.free) for each in lacking)
+        if best is None or rank > best[0]:
+            best = rank, f"{'; '.join(map(lacking_text, lacking))} (node {info.name})"
+    if best is None:
+        return None
+    return Cause("NoDevices", f"no node has the devices: {best[1]}")

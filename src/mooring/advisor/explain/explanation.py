@@ -7,18 +7,16 @@ their verification.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
+from typing import Any
 
 from msgspec.structs import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
-from mooring.advisor.explain.causes import attempts
 from mooring.advisor.explain.causes.creation import Creation, creation, next_run, refusal_of, verdict_of
-from mooring.advisor.explain.causes.placement import Placement
+from mooring.advisor.explain.causes.placement import Placement, gated, of_another_scheduler, without_node
 from mooring.advisor.explain.causes.running import node_gone, not_running
-from mooring.advisor.explain.causes.storage import unprovisioned, without_node
 from mooring.advisor.explain.checks import steps_to_check
-from mooring.advisor.explain.companions import companions
 from mooring.advisor.explain.matrix import scores
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.rehearsal import Rehearsal
@@ -41,10 +39,12 @@ from mooring.advisor.explain.search import (
     Search,
     candidate_of,
     join_candidates,
+    pod_change,
     targets,
     with_more_nodes,
 )
-from mooring.advisor.explain.subject import Subject, setting
+from mooring.advisor.explain.storage import unprovisioned
+from mooring.advisor.explain.subject import Subject, companions, setting
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import NodeFacts
 from mooring.advisor.simulate.options import Settings
@@ -102,7 +102,6 @@ def explain(
     pod: Resource | Subject,
     settings: Settings | None = None,
     *,
-    seed: int = 0,
     suggestions: int = SUGGESTIONS,
     engine: ExplainEngine | None = None,
     events: Sequence[str] = (),
@@ -116,9 +115,7 @@ def explain(
     """
     settings = settings or Settings()
     subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod, settings.admission)
-    explaining = _begin(snapshot, subject, settings, engine, wanted=suggestions, events=events)
-    explaining.details = details
-    explaining.engine.reseed(seed)
+    explaining = _begin(snapshot, subject, settings, engine, wanted=suggestions, words=list(events), details=details)
     return explaining.result()
 
 
@@ -126,30 +123,19 @@ def proposed(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
     """Return the remedies that help one pod, the smallest first, for the caller to verify by simulation."""
-    explaining = _begin(snapshot, subject, settings, engine)
-    explaining.details, explaining.is_played = False, False
-    explaining.engine.reseed(0)
+    explaining = _begin(snapshot, subject, settings, engine, details=False, is_simulated=False)
     explaining.result()
     return explaining.candidates
 
 
 def _begin(
-    snapshot: Snapshot,
-    subject: Subject,
-    settings: Settings,
-    engine: ExplainEngine | None,
-    *,
-    wanted: int = SUGGESTIONS,
-    events: Sequence[str] = (),
+    snapshot: Snapshot, subject: Subject, settings: Settings, engine: ExplainEngine | None, **fields: Any
 ) -> "_Explaining":
     features = settings.features
     if engine is None or not is_answered_by_any(subject):
         engine, features = engine_for(snapshot, subject, settings)
-    return _Explaining(snapshot, subject, engine, replace_features(settings, features), wanted, list(events))
-
-
-def replace_features(settings: Settings, features: SchedulerFeatures) -> Settings:
-    return settings if settings.features is features else dataclass_replace(settings, features=features)
+    engine.reseed(0)
+    return _Explaining(snapshot, subject, engine, dataclass_replace(settings, features=features), **fields)
 
 
 def is_answered_by_any(subject: Subject) -> bool:
@@ -162,7 +148,7 @@ def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tupl
     features = settings.features
     if subject.is_bridged:
         features = replace(features, constraints=ConstraintOptions())
-    engine = loaded(snapshot, replace_features(settings, features))
+    engine = loaded(snapshot, dataclass_replace(settings, features=features))
     for obj in companions(snapshot, subject):
         engine.put(obj)
     return engine, features
@@ -178,7 +164,7 @@ def loaded(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngin
     return engine
 
 
-def node_facts_of(snapshot: Snapshot) -> NodeFacts:
+def _node_facts(snapshot: Snapshot) -> NodeFacts:
     return NodeFacts(snapshot.all(Node))
 
 
@@ -188,10 +174,13 @@ class _Explaining:
     subject: Subject
     engine: ExplainEngine
     settings: Settings
-    wanted: int
-    words: list[str]
+    wanted: int = SUGGESTIONS
+    """The number of suggestions to return."""
+    words: list[str] = field(default_factory=list)
+    """What the cluster's events say about the pod."""
     details: bool = True
-    is_played: bool = True
+    is_simulated: bool = True
+    """Whether remedies are verified in a simulation; without it, only `candidates` are set."""
     candidates: list[Candidate] = field(default_factory=list)
     pods: int = 1
     wanted_pods: int = 1
@@ -216,9 +205,7 @@ class _Explaining:
         elif not self.subject.exists:
             refusal = refusal_of(self.snapshot, self.subject.stored_pod, self.settings.admission)
             if refusal is not None:
-                return self._stated(
-                    "NotCreated", refusal, self._verified(creation_remedies(self.snapshot, self.subject, refusal, 1))
-                )
+                return self._remedied("NotCreated", refusal)
         return self._of_pod()
 
     def _of_pod(self) -> SchedulingExplanation:
@@ -298,10 +285,7 @@ class _Explaining:
     def _not_running(self, cause: Cause) -> SchedulingExplanation:
         if cause.code == "NotStarted" and self.words:
             cause = Cause(cause.code, f"{cause.text}: {self.words[0]}")
-        found = self._stated(
-            "NotRunning", cause, self._verified(creation_remedies(self.snapshot, self.subject, cause, 1))
-        )
-        return replace(found, message="", node=self._pod.spec.node_name)
+        return replace(self._remedied("NotRunning", cause), message="", node=self._pod.spec.node_name)
 
     def _note_policies(self) -> None:
         if self.subject.exists:
@@ -312,6 +296,9 @@ class _Explaining:
         self.facts += [f"the API server would call the {text}" for text in verdict.webhooks]
 
     # -- pods that no scheduler tries
+
+    def _remedied(self, state: State, cause: Cause) -> SchedulingExplanation:
+        return self._stated(state, cause, self._verified(creation_remedies(self.snapshot, self.subject, cause, 1)))
 
     def _stated(self, state: State, cause: Cause, suggestions: Sequence[Suggestion] = ()) -> SchedulingExplanation:
         return self._state(state, cause.text, suggestions, cause=cause.code)
@@ -339,14 +326,15 @@ class _Explaining:
         )
 
     def _of_another_scheduler(self) -> SchedulingExplanation:
-        known, found = sorted(self.engine.profiles), []
+        known, found = sorted(self.engine.profiles), list[Candidate]()
         after = self.subject.edited(setting(scheduler_name=known[0]))
         if after is not None and self.engine.before_queue(after.pod).is_success:
             outcome = self.engine.schedule(after.pod)
             if outcome.node is not None:
                 summary = f"leave the pod to {known[0]} (spec.schedulerName)"
-                found.append(candidate_of(self.subject, after, summary, 2, outcome.node, feasible=outcome.feasible))
-        cause = attempts.of_another_scheduler(self.snapshot, self._pod, known)
+                change, node = pod_change(self.subject, after), outcome.node
+                found = [candidate_of(self.subject, after, summary, 2, [change], node=node, feasible=outcome.feasible)]
+        cause = of_another_scheduler(self.snapshot, self._pod, known)
         return self._stated("NotAttempted", cause, self._verified(found))
 
     # -- pods with a node
@@ -395,15 +383,13 @@ class _Explaining:
         awaited = self._awaited(view) if fits and self.subject.exists else None
         if awaited is not None:
             state: State = "NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable"
-            return self._stated(
-                state, awaited, self._verified(creation_remedies(self.snapshot, self.subject, awaited, 1))
-            )
+            return self._remedied(state, awaited)
         if self.is_complete and cause is not None:
             why = "" if self.snapshot.unread("nodes") else f"; one more would have none: {cause.text}"
             text = f"all {self.wanted_pods} pods have a node{why}"
             return replace(self._state("Scheduled", text), refusals=refusals, nodes=verdicts)
         found = [] if fits else self._suggestions(view, tried, cause)
-        if not fits and not found and self.wanted and self.is_played:
+        if not fits and not found and self.wanted and self.is_simulated:
             self._note_the_nearest(view)
         if fits and self.subject.exists:
             self.facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
@@ -423,7 +409,7 @@ class _Explaining:
     def _awaited(self, view: View) -> Cause | None:
         """Return what a pod still waits for although a node fits: the constraint bridge, or a volume."""
         if self.subject.stored_pod.spec.scheduling_gates:
-            found = attempts.gated(self.subject.stored_pod)
+            found = gated(self.subject.stored_pod)
             return Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
         return unprovisioned(view)
 
@@ -445,7 +431,7 @@ class _Explaining:
     def _verified(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
         """Simulate each candidate remedy for the whole workload; return the most effective ones, the smallest first."""
         self.candidates = list(candidates)
-        if not candidates or not self.wanted or not self.is_played:
+        if not candidates or not self.wanted or not self.is_simulated:
             return []
         rehearsal = Rehearsal(self.snapshot, self.settings)
         left = rehearsal.budget
@@ -501,11 +487,8 @@ class _Explaining:
             if is_system or each.value <= priority(self._pod) or each.preemption_policy == "Never":
                 continue
             after = self.subject.edited(_edit_priority_class(each))
-            if after is None:
-                continue
-            outcome = self.engine.schedule(after.pod)
-            displaced = self.engine.post_filter(outcome) if outcome.diagnosis is not None else None
-            if displaced is None or displaced.nominated is None:
+            displaced = self._preempts(after.pod) if after is not None else None
+            if after is None or displaced is None or displaced.nominated is None:
                 continue
             names = " and ".join(full_name(pod) for pod in displaced.victims)
             return [
@@ -514,7 +497,9 @@ class _Explaining:
                     after,
                     f"give it the priority class {name} ({each.value})",
                     _PRIORITY_SIZE + 2 * len(displaced.victims),
-                    displaced.nominated,
+                    [pod_change(self.subject, after)],
+                    node=displaced.nominated,
+                    feasible=1,
                     caveat=f"it displaces {names}",
                     plugins=["DefaultPreemption"],
                 )
@@ -527,11 +512,11 @@ class _Explaining:
         if fits:
             return None
         if not early.is_success:
-            found = attempts.gated(self._pod) if self._pod.spec.scheduling_gates else without_node(view)
+            found = gated(self._pod) if self._pod.spec.scheduling_gates else without_node(view)
             return found or Cause(early.plugin, early.message)
         if not len(self.engine.cluster) and self.snapshot.unread("nodes"):
             return self._in_the_clusters_words(view)
-        return Placement(view, judgement, diagnosis, self.snapshot.derived(node_facts_of), self.now).cause()
+        return Placement(view, judgement, diagnosis, self.snapshot.derived(_node_facts), self.now).cause()
 
     def _stated_cause(
         self, cause: Cause | None, outcome: Outcome, preemption: PreemptionFound | None
@@ -544,11 +529,9 @@ class _Explaining:
         if preemption is not None and preemption.node:
             victims = ", ".join(f"{each.namespace}/{each.name}" for each in preemption.victims)
             return f"{cause.text}; the scheduler makes room on {preemption.node} by deleting {victims}", "Preempting"
-        if (
-            self._pod.spec.preemption_policy == "Never"
-            and outcome.diagnosis is not None
-            and self._could_preempt(outcome)
-        ):
+        allowed = _pod_with_change(outcome.pod, setting(preemption_policy="PreemptLowerPriority"))
+        is_never = self._pod.spec.preemption_policy == "Never" and outcome.diagnosis is not None
+        if is_never and (found := self._preempts(allowed)) is not None and found.nominated is not None:
             never = "; preemptionPolicy is Never, so that it displaces no pod of lower priority"
             return cause.text + never, "PreemptionPolicyNever"
         return cause.text, cause.code
@@ -565,9 +548,10 @@ class _Explaining:
             "Unknown", "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
         )
 
-    def _could_preempt(self, outcome: Outcome) -> bool:
-        allowed = self.engine.schedule(_pod_with_change(outcome.pod, setting(preemption_policy="PreemptLowerPriority")))
-        return allowed.diagnosis is not None and self.engine.post_filter(allowed).nominated is not None
+    def _preempts(self, pod: Pod) -> PostFilterResult | None:
+        """Return the result of preemption for a changed pod; None if the pod fits without it."""
+        outcome = self.engine.schedule(pod)
+        return self.engine.post_filter(outcome) if outcome.diagnosis is not None else None
 
     def _refusals(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis

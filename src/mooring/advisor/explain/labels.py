@@ -15,6 +15,7 @@ from mooring.constraints.semver import Version
 
 __all__ = ["neighbour", "parse_lax_int64", "satisfying"]
 _TRIALS = 2000
+_OPPOSITE = {"Gt": "Lt", "Lt": "Gt", "SemverGt": "SemverLt", "SemverLt": "SemverGt"}
 _STRANGE = re.compile(r"^0\d|-0$")
 """Matches label values that are valid but unusual, and suggested last: leading zeros and the lowest pre-releases."""
 
@@ -45,15 +46,20 @@ def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | No
             return {key: None}
         case "Exists":
             return {key: "true"}
-        case "Gt" | "Lt":
-            number = parse_lax_int64(values[0])
-            step = 1 if requirement.operator == "Gt" else -1
-            return None if number is None else {key: str(number + step)}
-        case "SemverGt" | "SemverLt":
-            version = semver.parse_tolerant_or_none(values[0])
-            if version is None:
-                return None
-            return {key: neighbour(version, above=requirement.operator == "SemverGt")}
+        case "Gt" | "Lt" | "SemverGt" | "SemverLt":
+            value = accepting_bound(_OPPOSITE[requirement.operator], values[0])
+            return None if value is None else {key: value}
+    return None
+
+
+def accepting_bound(operator: str, value: str, read: Callable[[str], int | None] = parse_lax_int64) -> str | None:
+    """Return the bound with which a comparison operator only just accepts a node's value; None for other operators."""
+    if operator in ("Gt", "Lt"):
+        number = read(value)
+        return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
+    if operator in ("SemverGt", "SemverLt"):
+        version = semver.parse_tolerant_or_none(value)
+        return None if version is None else neighbour(version, above=operator == "SemverLt")
     return None
 
 

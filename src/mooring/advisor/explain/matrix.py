@@ -95,30 +95,21 @@ def _row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str)
     info = view.info(name)
     statuses, _ = engine.refusals_on(view.pod, name)
     refusals = {status.plugin: describe(view, [info], status)[0][0] for status in statuses}
-    scores = {} if statuses else {plugin: int(points[info.row]) for plugin, points in judgement.points.items()}
+    scores = {} if statuses else _points(judgement, info.row)
     return NodeRow(node=name, feasible=not statuses, refusals=refusals, scores=scores, total=sum(scores.values()))
 
 
 def scores(engine: ExplainEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
     """Return the scores of the chosen node, then of the next best ones. Nodes that are infeasible today have none."""
     judgement, _ = engine.evaluate_pod(pod, needs_points=True)
-    cluster = engine.cluster
-    feasible = np.flatnonzero(judgement.feasible)
-    totals = {row: sum(int(points[row]) for points in judgement.points.values()) for row in feasible.tolist()}
-    best = sorted(totals, key=lambda row: (-totals[row], natural_key(_name(engine, row))))
-    own = cluster.row_of.get(chosen)
-    order = [row for row in best if row != own][:wanted]
-    rows = [own, *order] if own is not None and own in totals else order
-    return [
-        NodeScore(
-            node=_name(engine, row),
-            total=totals[row],
-            scores={name: int(points[row]) for name, points in judgement.points.items()},
-        )
-        for row in rows
-    ]
+    feasible = _ranked(engine, judgement)[: judgement.number_feasible]
+    rivals = [name for name in feasible if name != chosen][:wanted]
+    found = []
+    for name in [*([chosen] if chosen in feasible else []), *rivals]:
+        points = _points(judgement, engine.cluster.row_of[name])
+        found.append(NodeScore(node=name, total=sum(points.values()), scores=points))
+    return found
 
 
-def _name(engine: ExplainEngine, row: int) -> str:
-    info = engine.cluster.nodes[row]
-    return "" if info is None else info.name
+def _points(judgement: PodEvaluation, row: int) -> dict[str, int]:
+    return {plugin: int(points[row]) for plugin, points in judgement.points.items()}

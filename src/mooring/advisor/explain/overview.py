@@ -168,8 +168,9 @@ def overview(
         on_causes(found)
     if not remedies or not groups:
         return found
-    groups = _with_remedies(snapshot, settings, engine, groups)
-    return structs.replace(found, groups=[group for group, _ in groups[:MAX_GROUPS]])
+    verified = _verified_remedies(snapshot, settings, engine, groups)
+    with_remedies = [structs.replace(group, remedy=verified.get(index)) for index, group in enumerate(found.groups)]
+    return structs.replace(found, groups=with_remedies)
 
 
 def _notes(snapshot: Snapshot, namespace: str) -> Iterator[str]:
@@ -213,11 +214,7 @@ def _not_created(snapshot: Snapshot, settings: Settings, owners: Owners) -> Iter
             subject = of(snapshot, owner, settings.admission)
             made = creation(snapshot, owner, subject.pod, settings.admission)
             if made.cause is not None and made.missing:
-                yield _Entry(partial(_itself, subject), owner, missing=made.missing)
-
-
-def _itself(subject: Subject) -> Subject:
-    return subject
+                yield _Entry(partial(of, snapshot, owner, settings.admission), owner, missing=made.missing)
 
 
 def _maker(pod: Pod) -> tuple[str, str, str]:
@@ -249,14 +246,14 @@ def _is_wanted(obj: Resource, namespace: str, owner: str) -> bool:
 
 
 def _grouped(entries: Sequence[_Entry]) -> list[tuple[Group, _Entry]]:
-    by_answer: dict[tuple[str, str, str], list[_Entry]] = {}
+    by_result: dict[tuple[str, str, str], list[_Entry]] = {}
     for entry in entries:
-        by_answer.setdefault(_answer(entry), []).append(entry)
-    groups = [(_group(answer, found), found[0]) for answer, found in by_answer.items()]
+        by_result.setdefault(_result_of(entry), []).append(entry)
+    groups = [(_group(result, found), found[0]) for result, found in by_result.items()]
     return sorted(groups, key=lambda each: (_RANK.get(each[0].state, 9), -each[0].pods, each[0].summary))
 
 
-def _answer(entry: _Entry) -> tuple[str, str, str]:
+def _result_of(entry: _Entry) -> tuple[str, str, str]:
     if entry.found is not None:
         return entry.found.state, entry.found.cause, entry.found.summary
     conditions = entry.pods[0].status.conditions if entry.pods else []
@@ -264,8 +261,8 @@ def _answer(entry: _Entry) -> tuple[str, str, str]:
     return "Unschedulable", "Reported", f"the scheduler reports: {reported}" if reported else "not explained"
 
 
-def _group(answer: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
-    state, cause, summary = answer
+def _group(result: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
+    state, cause, summary = result
     members: dict[tuple[str, str, str], Member] = {}
     for entry in entries:
         meta = entry.owner.metadata
@@ -299,43 +296,38 @@ def _group(answer: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
 # -- remedies
 
 
-def _with_remedies(
-    snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: list[tuple[Group, _Entry]]
-) -> list[tuple[Group, _Entry]]:
-    """Return the groups with the first verified remedy of each; the remedies of all groups are simulated together."""
+def _verified_remedies(
+    snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: Sequence[tuple[Group, _Entry]]
+) -> dict[int, Suggestion]:
+    """Return by the index of a group its first remedy that a simulation of the whole workload has confirmed.
+
+    The remedies of all groups are simulated together.
+    """
     waiting = {
-        index: proposed(snapshot, entry.subject(), settings, engine=engine)
+        index: left
         for index, (group, entry) in enumerate(groups[:MAX_REMEDIES])
         if group.state in PROBLEMS and entry.found is not None
+        if (left := proposed(snapshot, entry.subject(), settings, engine=engine))
     }
-    rehearsal, made = Rehearsal(snapshot, settings), list(groups)
-    for index, left in list(waiting.items()):
-        if left and left[0].is_next_run:
-            group, entry = made[index]
-            made[index] = (structs.replace(group, remedy=left[0].suggestion), entry)
-    first = {index: left[0] for index, left in waiting.items() if left}
+    rehearsal = Rehearsal(snapshot, settings)
+    found = {index: left[0].suggestion for index, left in waiting.items() if left[0].is_next_run}
 
     def take(index: int, candidate: Candidate, result: RehearsalResult) -> None:
-        if result.is_enough and made[index][0].remedy is None:
-            group, entry = made[index]
-            remedy = structs.replace(candidate.suggestion, helps=result.helps, wanted=result.wanted)
-            made[index] = (structs.replace(group, remedy=remedy), entry)
+        if result.is_enough:
+            found[index] = structs.replace(candidate.suggestion, helps=result.helps, wanted=result.wanted)
 
     for number in range(_ROUNDS):
-        tried = {
-            index: left[number] for index, left in waiting.items() if len(left) > number and not made[index][0].remedy
-        }
+        tried = {index: left[number] for index, left in waiting.items() if len(left) > number and index not in found}
         played = rehearsal.play_all([each.proposal for each in tried.values()]) if tried else []
-        for (index, candidate), found in zip(tried.items(), played, strict=True):
-            take(index, candidate, found)
-    failed = [index for index in first if made[index][0].remedy is None]
+        for (index, candidate), result in zip(tried.items(), played, strict=True):
+            take(index, candidate, result)
+    failed = [index for index in waiting if index not in found]
     for index in failed[: rehearsal.budget]:  # together they may have taken each other's room
-        take(index, first[index], rehearsal.play(first[index].proposal))
-    left_over = [index for index in failed if made[index][0].remedy is None]
+        take(index, waiting[index][0], rehearsal.play(waiting[index][0].proposal))
+    left_over = [index for index in failed if index not in found]
     for index in left_over[: rehearsal.budget // _SIMULATIONS_OF_ONE]:  # several nodes or changes may help together
-        group, entry = made[index]
-        answer = explain(snapshot, entry.subject(), settings, suggestions=1, engine=engine, details=False)
-        best = answer.suggestions[0] if answer.suggestions else None
-        if best is not None and best.helps >= best.wanted > 0:
-            made[index] = (structs.replace(group, remedy=best), entry)
-    return made
+        subject = groups[index][1].subject()
+        explained = explain(snapshot, subject, settings, suggestions=1, engine=engine, details=False)
+        if explained.suggestions and explained.suggestions[0].helps >= explained.suggestions[0].wanted > 0:
+            found[index] = explained.suggestions[0]
+    return found

@@ -4,6 +4,8 @@ import json
 import shlex
 from typing import Any
 
+from msgspec import structs
+
 from mooring.advisor.explain.results import Change, Target
 from mooring.advisor.snapshot.objects import hub_of
 from mooring.api import codec
@@ -128,16 +130,16 @@ def deletion(obj: Resource) -> Change:
 
 
 def modification(before: Resource, after: Resource, command: str = "") -> Change:
+    """Return the change of an object, by `kubectl patch` unless another command is given."""
     operations = difference(codec.to_tree(before), codec.to_tree(after))
-    target = target_of(after)
+    target = target_of(before)
     return Change(target=target, action="patch", patch=operations, command=command or patch_command(target, operations))
 
 
 def recreation(before: Resource, after: Resource) -> Change:
     """Return the change of an object with immutable fields: it is deleted and created again."""
-    operations = difference(codec.to_tree(before), codec.to_tree(after))
-    target = target_of(before)
-    return Change(target=target, action="patch", patch=operations, command=recreate_command(target, operations))
+    change = modification(before, after)
+    return structs.replace(change, command=recreate_command(change.target, change.patch))
 
 
 def resource_of(target: Target) -> str:

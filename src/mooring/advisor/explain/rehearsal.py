@@ -44,9 +44,9 @@ class Proposal:
     remove: tuple[Resource, ...] = ()
 
     @property
-    def is_pod_replaced(self) -> bool:
-        """Whether the remedy deletes a pod without a controller and creates it again."""
-        return isinstance(self.after.source, Pod) and self.after.source is not self.before.source
+    def is_source_changed(self) -> bool:
+        """Whether the remedy changes the workload, or deletes a pod without a controller and creates it again."""
+        return self.after.source is not self.before.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,12 @@ class Rehearsal:
         return [_result(world, each, hurt, is_placed=is_placed) for each in proposals]
 
     def _run(self, proposals: Sequence[Proposal]) -> SimulationRun:
-        put = [obj for each in proposals for obj in (*each.put, *_replaced(self.snapshot, each))]
+        changed = [each for each in proposals if isinstance(each.after.source, _KEEP_PODS) and each.is_source_changed]
+        put = [obj for each in proposals for obj in each.put]
+        put += [each.after.source for each in changed if _is_stored(self.snapshot, each.after.source)]
         removed = [obj for each in proposals for obj in each.remove if not isinstance(obj, Pod)]
-        removed += [each.before.pod for each in proposals if each.is_pod_replaced]
+        pods = [each for each in proposals if isinstance(each.after.source, Pod) and each.is_source_changed]
+        removed += [each.before.pod for each in pods]
         after = self._base.replace(put=put, remove=removed) if put or removed else self._base
         steps = tuple(step for each in proposals for step in _steps(self.snapshot, each))
         running = SimulationRun(after, Scenario(steps=steps), self.settings)
@@ -143,27 +146,16 @@ def _is_stored(snapshot: Snapshot, source: Resource) -> bool:
     return snapshot.find(type(source), source.metadata.namespace, source.metadata.name) is not None
 
 
-def _replaced(snapshot: Snapshot, proposal: Proposal) -> Iterator[Resource]:
-    """Yield the pods to delete for a changed workload that does not replace existing pods by itself."""
-    source = proposal.after.source
-    if isinstance(source, _KEEP_PODS) and source is not proposal.before.source and _is_stored(snapshot, source):
-        yield source
-
-
 def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
     victims = [obj for obj in proposal.remove if isinstance(obj, Pod)]
-    source, is_changed = proposal.after.source, proposal.after.source is not proposal.before.source
-    is_stored = _is_stored(snapshot, source)
+    source, is_stored = proposal.after.source, _is_stored(snapshot, proposal.after.source)
     old: Any = proposal.before.source
     if is_stored and isinstance(source, _KEEP_PODS) and source.spec.template != old.spec.template:
         victims += [pod for pod in proposal.before.siblings if has_not_started(pod)]
     if victims:
         yield Step(tuple(Remove("Pod", each.metadata.namespace, each.metadata.name) for each in victims))
-    if isinstance(source, CronJob | _KEEP_PODS) and is_stored:
-        return
-    if is_stored and not is_changed:
-        return
-    yield Step((Add((source,)),))
+    if not is_stored or (proposal.is_source_changed and not isinstance(source, CronJob | _KEEP_PODS)):
+        yield Step((Add((source,)),))
 
 
 def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_placed: bool) -> RehearsalResult:

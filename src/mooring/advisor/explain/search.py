@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.images import containers_of
-from mooring.advisor.explain.reasons import describe
-from mooring.advisor.explain.reasons.nodes import relative_shortage
+from mooring.advisor.explain.reasons import describe, relative_shortage
 from mooring.advisor.explain.rehearsal import Proposal, has_not_started
 from mooring.advisor.explain.remedies import Remedy, remedies
 from mooring.advisor.explain.remedies.remedy import numbered_node
@@ -31,6 +30,7 @@ from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import Node, Pod, ReplicationController
+from mooring.api.meta_v1 import Resource
 from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 from mooring.scheduler.framework import Status
 
@@ -75,8 +75,7 @@ class Candidate:
     @property
     def is_next_run(self) -> bool:
         """Whether the change takes effect with the next Job of a CronJob, so that it cannot be simulated."""
-        source = self.proposal.after.source
-        return isinstance(source, CronJob) and source is not self.proposal.before.source
+        return isinstance(self.proposal.after.source, CronJob) and self.proposal.is_source_changed
 
 
 def candidate_of(
@@ -84,31 +83,34 @@ def candidate_of(
     after: Subject,
     summary: str,
     size: int,
-    node: str,
+    changes: Sequence[Change],
     *,
-    feasible: int = 1,
+    node: str = "",
+    feasible: int = 0,
+    put: tuple[Resource, ...] = (),
+    remove: tuple[Resource, ...] = (),
+    plugins: Iterable[str] = (),
     caveat: str = "",
-    plugins: Sequence[str] = (),
+    order: int = LAST,
 ) -> Candidate:
-    """Return the candidate that changes only the pod or its workload."""
+    """Return the candidate that changes the pod or its workload from `before` to `after`, and other objects."""
     suggestion = Suggestion(
         summary=summary,
         size=size,
         plugins=list(plugins),
-        changes=[pod_change(before, after)],
+        changes=list(changes),
         node=node,
         feasible_nodes=feasible,
         caveat=caveat,
     )
-    return Candidate(suggestion, Proposal(before, after))
+    return Candidate(suggestion, Proposal(before, after, put, remove), order)
 
 
 def join_candidates(one: Candidate, other: Candidate) -> Candidate | None:
     """Return the candidate that combines the changes of two; None if both change the workload."""
-    subject, first, second = one.proposal.before, one.proposal.after, other.proposal.after
-    if first.source is not subject.source and second.source is not subject.source:
+    if one.proposal.is_source_changed and other.proposal.is_source_changed:
         return None
-    after = second if first.source is subject.source else first
+    after = one.proposal.after if one.proposal.is_source_changed else other.proposal.after
     suggestion = structs.replace(
         one.suggestion,
         summary=f"{one.suggestion.summary}, and {other.suggestion.summary}",
@@ -119,7 +121,7 @@ def join_candidates(one: Candidate, other: Candidate) -> Candidate | None:
     )
     put = (*one.proposal.put, *other.proposal.put)
     remove = (*one.proposal.remove, *other.proposal.remove)
-    return Candidate(suggestion, Proposal(subject, after, put, remove), one.order)
+    return Candidate(suggestion, Proposal(one.proposal.before, after, put, remove), one.order)
 
 
 def with_more_nodes(candidate: Candidate, number: int) -> Candidate | None:
@@ -232,21 +234,22 @@ class Search:
         if outcome.node is None:
             return False
         own = [pod_change(self._subject, subject)] if subject is not self._subject else []
-        suggestion = Suggestion(
-            summary=", and ".join(each.summary for each in idea.chosen),
-            size=idea.size,
-            plugins=list(dict.fromkeys(each.plugin for each in idea.chosen)),
-            changes=[*own, *(change for each in idea.chosen for change in each.changes)],
+        candidate = candidate_of(
+            self._subject,
+            subject,
+            ", and ".join(each.summary for each in idea.chosen),
+            idea.size,
+            [*own, *(change for each in idea.chosen for change in each.changes)],
             node=outcome.node,
-            feasible_nodes=outcome.feasible,
+            feasible=outcome.feasible,
+            put=tuple(obj for each in idea.chosen for obj in each.put),
+            remove=tuple(obj for each in idea.chosen for obj in each.remove),
+            plugins=dict.fromkeys(each.plugin for each in idea.chosen),
             caveat="; ".join(dict.fromkeys(each.caveat for each in idea.chosen if each.caveat)),
+            order=CORRECTION if _corrects(idea.chosen) else LAST,
         )
-        if any(each.suggestion.changes == suggestion.changes for _, _, each in self._found):
+        if any(each.suggestion.changes == candidate.suggestion.changes for _, _, each in self._found):
             return True  # another wording of the same change
-        put = tuple(obj for each in idea.chosen for obj in each.put)
-        remove = tuple(obj for each in idea.chosen for obj in each.remove)
-        order = CORRECTION if _corrects(idea.chosen) else LAST
-        candidate = Candidate(suggestion, Proposal(self._subject, subject, put, remove), order)
         self._found.append((summaries, _families(idea.chosen), candidate))
         self._families[_families(idea.chosen)] += 1
         return True
@@ -312,23 +315,21 @@ def _marks(judgement: PodEvaluation, rows: NDArray[np.intp]) -> NDArray[np.int64
 
 def pod_change(before: Subject, after: Subject) -> Change:
     """Return the change of the pod, or of the workload whose template it comes from."""
-    operations = patches.difference(codec.to_tree(before.source), codec.to_tree(after.source))
-    target = patches.target_of(before.source)
+    change = patches.modification(before.source, after.source)
+    operations, target, command = change.patch, change.target, change.command
     if before.file:
         command = patches.file_command(before.file, operations)
     elif isinstance(before.source, Job):
         command = patches.recreate_command(target, [*operations, *_without_selector(before.source)])
     elif isinstance(before.source, Pod) and not _can_be_updated(before, after):
         command = patches.recreate_command(target, operations)
-    else:
-        command = patches.patch_command(target, operations)
-        if isinstance(before.source, ReplicaSet | StatefulSet | ReplicationController | DaemonSet):
-            pending = [pod.metadata.name for pod in before.siblings if has_not_started(pod)]
-            is_changed = any(each["path"].startswith("/spec/template") for each in operations)
-            if pending and is_changed:  # their controller does not replace them
-                gone = patches.kubectl("delete", "pod", *pending, "--ignore-not-found", namespace=target.namespace)
-                command += f" && {gone}"
-    return Change(target=target, action="patch", patch=operations, command=command)
+    elif isinstance(before.source, ReplicaSet | StatefulSet | ReplicationController | DaemonSet):
+        pending = [pod.metadata.name for pod in before.siblings if has_not_started(pod)]
+        is_changed = any(each["path"].startswith("/spec/template") for each in operations)
+        if pending and is_changed:  # their controller does not replace them
+            gone = patches.kubectl("delete", "pod", *pending, "--ignore-not-found", namespace=target.namespace)
+            command += f" && {gone}"
+    return structs.replace(change, command=command)
 
 
 def _without_selector(job: Job) -> list[patches.Operation]:

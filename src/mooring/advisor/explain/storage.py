@@ -1,14 +1,41 @@
-"""Look up the claims and volumes of a pod, and the other users of them. Called by ``reasons/`` and ``remedies/``."""
+"""Look up the claims and volumes of a pod and their other users, and say which of them keep it from nodes."""
 
-from mooring.advisor.explain.view import View
+from collections.abc import Sequence
+
+from mooring.advisor.explain.results import Cause
+from mooring.advisor.explain.view import View, full_name
+from mooring.advisor.explain.wording import Groups, by_text, did_you_mean, pods_named, shown_requirement, some
+from mooring.advisor.node_facts import nearest
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import (
+    Node,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSpec,
+)
 from mooring.api.meta_v1 import Resource
 from mooring.api.simulation import is_simulated
-from mooring.api.storage_v1 import CSIDriver, CSINode
-from mooring.scheduler.facade import BIND_COMPLETED, SELECTED_NODE, STORAGE, NodeInfo, claim_names, pods_share_disk
+from mooring.api.storage_v1 import CSIDriver, CSINode, StorageClass
+from mooring.constraints import node_selector
+from mooring.scheduler.facade import (
+    BIND_COMPLETED,
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    STORAGE,
+    WAIT_FOR_FIRST_CONSUMER,
+    NodeInfo,
+    claim_names,
+    class_of,
+    is_bound,
+    limits_of,
+    pods_share_disk,
+)
+from mooring.scheduler.framework import Status
 
 _ONE_POD = "ReadWriteOncePod"
 _SIMULATED_PROVISIONER = "simulation.mooring.dev/volumes"
@@ -27,6 +54,11 @@ def claims_of(view: View) -> list[PersistentVolumeClaim]:
     """Return the claims of the pod that exist, in the order of its volumes."""
     found = (view.object(PersistentVolumeClaim, name, view.namespace) for name in claim_names(view.pod))
     return [claim for claim in found if claim is not None]
+
+
+def claim_sources(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
+    """Return the references to PersistentVolumeClaims in the volumes of a pod's spec."""
+    return [each.persistent_volume_claim for each in spec.volumes if each.persistent_volume_claim is not None]
 
 
 def missing_claims(view: View) -> list[str]:
@@ -112,3 +144,210 @@ def without_binding(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         found.metadata.annotations.pop(name, None)
     found.status = type(found.status)()
     return found
+
+
+# -- rejections of single nodes, as text
+
+
+def describe_restrictions(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
+    if claimed := one_pod_holders(view):
+        return f"{pods_named(claimed)} uses a claim that only one pod may use (ReadWriteOncePod)"
+    held = [holder for info in infos for holder in disk_holders(view, info)]
+    return f"{pods_named(held)} has a disk that cannot be mounted twice" if held else ""
+
+
+def describe_binding(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
+    if len(status.reasons) == 1 and status.reasons[0] == "pod has unbound immediate PersistentVolumeClaims":
+        return "; ".join(_claim_text(claim) for claim in claims_of(view) if not is_bound(claim))
+    return by_text(infos, lambda info: "; ".join(_binding_texts(view, info, status)) or status.message)
+
+
+def _claim_text(claim: PersistentVolumeClaim) -> str:
+    of_class = class_of(claim)
+    return (
+        f"claim {full_name(claim)} ({size_of(claim)}, {', '.join(claim.spec.access_modes)},"
+        f" {f'class {of_class}' if of_class else 'no class'}) is bound to no volume"
+    )
+
+
+def _binding_texts(view: View, info: NodeInfo, status: Status) -> list[str]:
+    found, labels = [], info.node.metadata.labels
+    for claim in claims_of(view):
+        volume = volume_of(view, claim)
+        if claim.spec.volume_name and volume is None:
+            found.append(
+                f"claim {full_name(claim)} is bound to the volume {claim.spec.volume_name}, which is not there"
+            )
+        elif volume is not None and not node_selector.volume_matches(volume, labels, view.features.constraints):
+            found.append(f"volume {volume.metadata.name} can be used only where {volume_affinity_text(volume)}")
+        elif not is_bound(claim) and any("persistent volumes to bind" in reason for reason in status.reasons):
+            found.append(f"{_claim_text(claim)}, and there is none for it here")
+        elif not is_bound(claim) and any("free storage" in reason for reason in status.reasons):
+            found.append(f"{_claim_text(claim)}, and its driver reports too little room here")
+    return found
+
+
+def volume_affinity_text(volume: PersistentVolume) -> str:
+    return " or ".join(
+        " and ".join([*(shown_requirement(each) for each in term.match_expressions), *term.match_cel_expressions])
+        for term in volume_terms(volume)
+    )
+
+
+def describe_zone(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    wanted = "; ".join(
+        f"volume {volume.metadata.name} is in {key}={' or '.join(values)}" for volume, key, values in volume_zones(view)
+    )
+    keys = [key for _, key, _ in volume_zones(view)]
+
+    def text(info: NodeInfo) -> str:
+        labels = info.node.metadata.labels
+        return f"{wanted}, the node in {', '.join(f'{key}={labels[key]}' for key in keys if key in labels) or 'none'}"
+
+    return by_text(infos, text) if wanted else []
+
+
+def describe_limits(view: View, infos: Sequence[NodeInfo], status: Status) -> str:
+    if any("not found" in reason or "created for" in reason for reason in status.reasons):
+        return ""
+    found: dict[str, None] = {}
+    for info in infos:
+        node = view.object(CSINode, info.name)
+        for driver, number in limits_of(node).items() if node is not None else ():
+            found[f"at most {number} volumes of {driver}"] = None
+    return f"the node can have {', '.join(found)}, and has as many" if found else ""
+
+
+# -- causes
+
+
+def claim_cause(view: View) -> Cause | None:
+    """Return the cause if a claim, its volume or its StorageClass is missing, so that no node can fit."""
+    for name in missing_claims(view):
+        meant = view.similar_name(PersistentVolumeClaim, name, view.namespace)
+        others = [each.metadata for each in view.objects(PersistentVolumeClaim).values()]
+        spaces = sorted(each.namespace for each in others if each.name == name)
+        hint = f"; there is one in {some(spaces)}, which only pods there can use" if spaces else did_you_mean(meant)
+        return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{hint}")
+    for claim in claims_of(view):
+        cause = _unbound(view, claim)
+        if cause is not None:
+            return cause
+    return None
+
+
+def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
+    name, of_class = full_name(claim), class_of(claim)
+    if claim.metadata.deletion_timestamp is not None:
+        return Cause("ClaimTerminating", f"claim {name} is being deleted")
+    if volume := claim.spec.volume_name:
+        if volume_of(view, claim) is not None:
+            return None
+        lost = " any more: the claim is lost" if claim.status.phase == "Lost" else ""
+        return Cause("MissingVolume", f"claim {name} is bound to the volume {volume}, which does not exist{lost}")
+    found = view.object(StorageClass, of_class) if of_class else None
+    volumes = view.objects(PersistentVolume).values()
+    if of_class and found is None and all(each.spec.storage_class_name != of_class for each in volumes):
+        meant = did_you_mean(view.similar_name(StorageClass, of_class))
+        return Cause("MissingStorageClass", f"StorageClass {of_class} does not exist (claim {name}){meant}")
+    if found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+        return None
+    classes = view.objects(StorageClass)
+    if claim.spec.storage_class_name is None and not of_class and classes:
+        names = some([each.metadata.name for each in classes.values()])
+        text = f"claim {name} names no StorageClass, and no class is the default (existing classes: {names})"
+        return Cause("NoDefaultClass", text)
+    wanted = f"{size_of(claim)}, {', '.join(claim.spec.access_modes)}"
+    if found is None or found.provisioner == NO_PROVISIONER:
+        of = f"of class {of_class}" if of_class else "without a class"
+        return Cause("NoVolume", f"claim {name} has no volume: no free PersistentVolume {of} fits it ({wanted})")
+    return Cause(
+        "NotProvisioned",
+        f"claim {name} has no volume yet: the provisioner {found.provisioner} of StorageClass {of_class}"
+        f" has not made one{_driver_hint(view, found.provisioner)}",
+    )
+
+
+def unprovisioned(view: View) -> Cause | None:
+    """Return which claim waits for a volume on the node that the scheduler has chosen."""
+    for claim in claims_of(view):
+        node = claim.metadata.annotations.get(SELECTED_NODE)
+        found = view.object(StorageClass, class_of(claim))
+        if node and found is not None and not claim.spec.volume_name:
+            text = (
+                f"the scheduler has chosen node {node}, and claim {full_name(claim)} waits for its volume there: is the"
+                f" provisioner {found.provisioner} of StorageClass {class_of(claim)} installed and running?"
+                f"{_driver_hint(view, found.provisioner)}"
+            )
+            return Cause("NotProvisioned", text)
+    return None
+
+
+def _driver_hint(view: View, provisioner: str) -> str:
+    drivers = view.objects(CSIDriver)
+    known = [each.metadata.name for each in drivers.values()]
+    if provisioner in known or not known:
+        return ""
+    return f"; no CSIDriver {provisioner} is installed{did_you_mean(nearest(provisioner, known))}"
+
+
+def restrictions_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+    held = one_pod_holders(view)
+    if held:
+        text = f"the pod's claim may be used by one pod only (ReadWriteOncePod), and {pods_named(held)} uses it"
+        return Cause("ClaimInUse", text)
+    disks = [pod for info in infos for pod in disk_holders(view, info)]
+    if not disks:
+        return None
+    return Cause("DiskInUse", f"{pods_named(disks)} has a disk of the pod, which cannot be mounted twice")
+
+
+def binding_cause(view: View) -> Cause | None:
+    for claim in claims_of(view):
+        volume = volume_of(view, claim)
+        if volume is not None and volume.spec.node_affinity is not None:
+            return Cause(
+                "VolumeElsewhere",
+                f"volume {volume.metadata.name} of claim {full_name(claim)} can be used only where"
+                f" {volume_affinity_text(volume)}, and no node left for the pod is there",
+            )
+    for claim in claims_of(view):
+        if not is_bound(claim):
+            of_class = class_of(claim)
+            found = view.object(StorageClass, of_class)
+            if found is not None and found.provisioner == NO_PROVISIONER:
+                return Cause(
+                    "NoVolume",
+                    f"claim {full_name(claim)} has no volume: no free PersistentVolume of class {of_class}"
+                    f" fits it on a node left for the pod ({size_of(claim)})",
+                )
+            if found is not None and found.allowed_topologies:
+                zones = [
+                    value
+                    for term in found.allowed_topologies
+                    for each in term.match_label_expressions
+                    for value in each.values
+                ]
+                return Cause(
+                    "ClassElsewhere",
+                    f"StorageClass {of_class} makes volumes only in {some(zones)}, and no node left for the"
+                    f" pod is there",
+                )
+            return Cause(
+                "NoCapacity",
+                f"claim {full_name(claim)} ({size_of(claim)}): the driver of StorageClass {of_class} has"
+                f" not enough room on any node left for the pod",
+            )
+    return None
+
+
+def zone_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+    for volume, key, values in volume_zones(view):
+        if all(info.node.metadata.labels.get(key) not in values for info in infos):
+            there = some(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
+            return Cause(
+                "VolumeZone",
+                f"volume {volume.metadata.name} is in zone {' or '.join(values)}, and no node left for the"
+                f" pod is: they are in {there}",
+            )
+    return None

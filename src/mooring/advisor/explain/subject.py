@@ -4,17 +4,18 @@ A change of a pod that comes from a template is made in the template: `Subject.s
 `path` leads to the pod's spec in it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
 from mooring.admission.options import AdmissionOptions
-from mooring.advisor.snapshot.admitting import ClusterLookups, admit
+from mooring.advisor.snapshot.admitting import ClusterLookups, admit, by_name
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.from_files import dump
 from mooring.advisor.snapshot.objects import Snapshot, hub_of, newest_of, scheme
@@ -25,22 +26,27 @@ from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.codec import FieldValidation
-from mooring.api.core_v1 import Pod, PodSpec, PodTemplateSpec, ReplicationController
+from mooring.api.core_v1 import (
+    PersistentVolumeClaim,
+    Pod,
+    PodResourceClaimStatus,
+    PodSpec,
+    PodTemplateSpec,
+    ReplicationController,
+)
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
 from mooring.api.quoting import go_quote
+from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import controller_of
+from mooring.api.storage_v1 import StorageClass
 from mooring.constraints.annotations import without_bridge
+from mooring.controllers.resource_claim import POD_CLAIM_NAME
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
-from mooring.controllers.workloads.stateful_pods import new_pod, ordinals
+from mooring.controllers.workloads.stateful_pods import new_claims, new_pod, ordinal_of, ordinals
 
-_TEMPLATE = ("spec", "template")
 _PATHS: Mapping[type[Resource], tuple[str, ...]] = {
-    Deployment: _TEMPLATE,
-    ReplicaSet: _TEMPLATE,
-    StatefulSet: _TEMPLATE,
-    DaemonSet: _TEMPLATE,
-    Job: _TEMPLATE,
-    ReplicationController: _TEMPLATE,
+    **dict.fromkeys((Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ReplicationController), ("spec", "template")),
     CronJob: ("spec", "job_template", "spec", "template"),
 }
 WORKLOADS = tuple(_PATHS)
@@ -109,6 +115,16 @@ def setting(**fields: Any) -> Callable[[Any], bool]:
     return edit
 
 
+def setting_in(find: Callable[[PodSpec], Iterable[Any]], **fields: Any) -> Callable[[PodSpec], bool]:
+    """Return an edit function that sets fields of each object that `find` returns from a pod's spec; False if none."""
+
+    def edit(spec: PodSpec) -> bool:
+        found = list(find(spec))
+        return bool(found) and all(map(setting(**fields), found))
+
+    return edit
+
+
 # -- finding
 
 
@@ -173,25 +189,21 @@ def from_file(
 
 def is_kind(text: str) -> bool:
     """Return whether a word names a kind that can be explained: `pod`, `deployments`, `sts`."""
-    return _find_kind(text) is not None
+    return text.lower() in _kinds_by_name()
 
 
-def _find_kind(text: str) -> type[Resource] | None:
-    wanted = text.lower()
-    kinds: tuple[type[Resource], ...] = (Pod, *_PATHS)
-    for cls in kinds:
-        kind = next(kind for kind in scheme().known if kind.type is cls)
-        if wanted in (kind.kind.lower(), kind.plural, *kind.short_names):
-            return cls
-    return None
+@cache
+def _kinds_by_name() -> Mapping[str, type[Resource]]:
+    kinds = [kind for kind in scheme().known if kind.type in (Pod, *WORKLOADS)]
+    return {name: kind.type for kind in kinds for name in (kind.kind.lower(), kind.plural, *kind.short_names)}
 
 
 def _kind(text: str) -> type[Resource]:
-    found = _find_kind(text)
-    if found is not None:
-        return found
-    known = ", ".join(["pod", *(name.lower() for name in _KINDS)])
-    raise NotThereError(f"{go_quote(text)} is no kind that makes pods: write {known}")
+    found = _kinds_by_name().get(text.lower())
+    if found is None:
+        known = ", ".join(["pod", *(name.lower() for name in _KINDS)])
+        raise NotThereError(f"{go_quote(text)} is no kind that makes pods: write {known}")
+    return found
 
 
 def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
@@ -272,7 +284,9 @@ def _pod_of_template(snapshot: Snapshot, owner: Resource, template: PodTemplateS
         return structs.replace(pod, api_version="v1", kind="Pod")
     if isinstance(owner, DaemonSet):
         template.spec.tolerations = daemon_tolerations(template.spec)
-    labels = {**template.metadata.labels, **(_template_hash_label(parent) if parent is not owner else {})}
+    labels = dict(template.metadata.labels)
+    if parent is not owner and (value := parent.metadata.labels.get("pod-template-hash")):
+        labels["pod-template-hash"] = value
     meta = ObjectMeta(
         name=f"{parent.metadata.name}-new",
         namespace=owner.metadata.namespace,
@@ -283,6 +297,53 @@ def _pod_of_template(snapshot: Snapshot, owner: Resource, template: PodTemplateS
     return Pod(api_version="v1", kind="Pod", metadata=meta, spec=template.spec)
 
 
-def _template_hash_label(parent: Resource) -> dict[str, str]:
-    value = parent.metadata.labels.get("pod-template-hash")
-    return {"pod-template-hash": value} if value else {}
+# -- objects that controllers create along with a pod
+
+
+def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
+    """Return the objects that controllers create along with the pod; write names of device claims to its status."""
+    if subject.exists:
+        return []
+    pod = subject.pod
+    facts = ClusterLookups(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)))
+    made: list[Resource] = []
+    for claim in (*_ephemeral(pod), *_numbered(subject)):
+        if snapshot.find(PersistentVolumeClaim, claim.metadata.namespace, claim.metadata.name) is None:
+            admit(claim, facts)
+            made.append(claim)
+    return [*made, *_device_claims(snapshot, pod)]
+
+
+def _numbered(subject: Subject) -> list[PersistentVolumeClaim]:
+    if not isinstance(subject.source, StatefulSet):
+        return []
+    reference = subject.pod.metadata.owner_references[0]
+    return [copy_of(each) for each in new_claims(subject.source, ordinal_of(subject.pod), reference)]
+
+
+def _owned(pod: Pod, suffix: str, **fields: Any) -> ObjectMeta:
+    """Return the metadata of an object that the pod owns, named after it."""
+    meta = pod.metadata
+    owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
+    return ObjectMeta(name=f"{meta.name}-{suffix}", namespace=meta.namespace, owner_references=[owner], **fields)
+
+
+def _ephemeral(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+    for volume in pod.spec.volumes:
+        template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
+        if template is not None:
+            meta = _owned(pod, volume.name, labels=template.metadata.labels)
+            yield PersistentVolumeClaim(metadata=meta, spec=copy_of(template.spec))
+
+
+def _device_claims(snapshot: Snapshot, pod: Pod) -> Iterator[ResourceClaim]:
+    for entry in pod.spec.resource_claims:
+        wanted = entry.resource_claim_template_name
+        template = snapshot.find(ResourceClaimTemplate, pod.metadata.namespace, wanted) if wanted else None
+        if template is None:
+            continue
+        uid, annotations = f"{pod.metadata.uid}-{entry.name}", {POD_CLAIM_NAME: entry.name}
+        meta = _owned(pod, entry.name, uid=uid, annotations=annotations)
+        made = PodResourceClaimStatus(name=entry.name, resource_claim_name=meta.name)
+        pod.status.resource_claim_statuses.append(made)
+        yield ResourceClaim(metadata=meta, spec=copy_of(template.spec.spec))

@@ -1,12 +1,12 @@
 """Find the fields of a pod and of nodes that make plugins reject nodes, with the rules of `mooring.constraints`.
 
 The engine reports *that* a plugin rejects a node; this module finds *which* condition does not hold. Lookups over all
-pods are cached in a `View`. ``reasons/`` describes the results, ``remedies/`` derives changes from them.
+pods are cached in a `View`. ``reasons.py`` describes the results, ``remedies/`` derives changes from them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -35,7 +35,6 @@ from mooring.scheduler.facade import (
     ExplainEngine,
     HostPort,
     NodeInfo,
-    PlacedPod,
     PodSignature,
     PodTerms,
     host_ports,
@@ -118,8 +117,6 @@ class View:
     engine: ExplainEngine
     subject: Subject
     features: SchedulerFeatures
-    _tolerated: dict[tuple[str, str, str, str | None], bool] = field(default_factory=dict)
-    _known: dict[tuple[str, int, Hashable], bool] = field(default_factory=dict)
 
     @property
     def pod(self) -> Pod:
@@ -163,11 +160,8 @@ class View:
 
     def untolerated(self, node: Node) -> list[Taint]:
         """Return the taints of a node that the pod does not tolerate and that exclude it."""
-        return [
-            taint
-            for taint in node.spec.taints
-            if taint.effect in tolerations.DO_NOT_SCHEDULE and not self._bears(taint)
-        ]
+        excluding = (taint for taint in node.spec.taints if taint.effect in tolerations.DO_NOT_SCHEDULE)
+        return [taint for taint in excluding if self._toleration_index.first_match(taint) is None]
 
     @cached_property
     def taint_numbers(self) -> Mapping[tuple[str, str], set[int]]:
@@ -183,13 +177,6 @@ class View:
     @cached_property
     def _toleration_index(self) -> tolerations.TolerationIndex[Toleration]:
         return tolerations.index_tolerations(self.pod.spec.tolerations, self.features.constraints)
-
-    def _bears(self, taint: Taint) -> bool:
-        key = (taint.key, taint.value, taint.effect, taint.time_added)
-        known = self._tolerated.get(key)
-        if known is None:
-            known = self._tolerated[key] = self._toleration_index.first_match(taint) is not None
-        return known
 
     # -- node affinity
 
@@ -280,26 +267,18 @@ class View:
             if not all(key in labels for key in keys):
                 continue
             is_wanted = required.matches(labels, info.name)
-            for counts, (index, constraint, selector) in zip(found, self._hard_spread, strict=True):
+            for counts, (_, constraint, selector) in zip(found, self._hard_spread, strict=True):
                 if not is_wanted and constraint.node_affinity_policy in (None, "Honor"):
                     continue
                 if constraint.node_taints_policy == "Honor" and self.untolerated(info.node):
                     continue
-                number = sum(self._counts(index, selector, placed) for placed in info.placed.values())
-                counts[labels[constraint.topology_key]] += number
+                counts[labels[constraint.topology_key]] += sum(
+                    pod.metadata.namespace == self.namespace
+                    and pod.metadata.deletion_timestamp is None
+                    and selector.matches(pod.metadata.labels)
+                    for pod in info.pods
+                )
         return found
-
-    def _counts(self, index: int, selector: Selector, placed: PlacedPod) -> bool:
-        metadata = placed.pod.metadata
-        if metadata.namespace != self.namespace or metadata.deletion_timestamp is not None:
-            return False
-        return self._once(("spread", index, placed.group), lambda: selector.matches(metadata.labels))
-
-    def _once(self, key: tuple[str, int, Hashable], evaluate: Callable[[], bool]) -> bool:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = evaluate()
-        return known
 
     def broken_spreads(self, node: Node) -> list[Spread]:
         """Return the spread constraints (DoNotSchedule) that the pod would break on a node."""
@@ -333,18 +312,15 @@ class View:
             return near, far
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
-            for placed in info.placed.values():
-                if near and all(self._chosen("near", index, each, placed) for index, each in enumerate(terms.affinity)):
+            for pod in info.pods:
+                if near and all(self._chooses(each, pod) for each in terms.affinity):
                     for term, found in zip(terms.affinity, near, strict=True):
                         if term.topology_key in labels:
-                            found[labels[term.topology_key]].append(placed.pod)
-                for index, (term, found) in enumerate(zip(terms.anti_affinity, far, strict=True)):
-                    if term.topology_key in labels and self._chosen("far", index, term, placed):
-                        found[labels[term.topology_key]].append(placed.pod)
+                            found[labels[term.topology_key]].append(pod)
+                for term, found in zip(terms.anti_affinity, far, strict=True):
+                    if term.topology_key in labels and self._chooses(term, pod):
+                        found[labels[term.topology_key]].append(pod)
         return near, far
-
-    def _chosen(self, kind: str, index: int, term: AffinityTerm, placed: PlacedPod) -> bool:
-        return self._once((kind, index, placed.group), lambda: self._chooses(term, placed.pod))
 
     def domain_with_pods(self, index: int) -> str:
         """Return a domain with pods that a required affinity term selects; empty if there is none."""
@@ -408,13 +384,10 @@ class View:
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
             for placed in info.placed.values():
-                for index, term in enumerate(placed.signature.terms.anti_affinity):
-                    if term.topology_key in labels and self._is_chosen_by(index, term, placed):
+                for term in placed.signature.terms.anti_affinity:
+                    if term.topology_key in labels and self._chooses(term, self.pod):
                         found[term.topology_key, labels[term.topology_key]].append((term, placed.pod))
         return found
-
-    def _is_chosen_by(self, index: int, term: AffinityTerm, placed: PlacedPod) -> bool:
-        return self._once(("against", index, placed.signature), lambda: self._chooses(term, self.pod))
 
     def _chooses(self, term: AffinityTerm, pod: Pod) -> bool:
         namespace = pod.metadata.namespace

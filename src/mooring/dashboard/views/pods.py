@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mooring.advisor.explain import NotThereError, SchedulingExplanation, Subject
 from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
-from mooring.advisor.explain.reasons.nodes import near_miss
+from mooring.advisor.explain.reasons import near_miss
 from mooring.advisor.explain.view import full_name
 from mooring.advisor.expressions import taint_variable
 from mooring.advisor.node_facts import shown_taint

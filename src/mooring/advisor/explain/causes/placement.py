@@ -1,53 +1,102 @@
-"""Causes for pods that no node fits.
+"""Causes for pods without a node: no node fits, or no scheduler tries them (scheduling gates, a missing scheduler).
 
 The nodes are filtered step by step: the nodes that the pod selects; of these, the ones where its volumes can be used;
 then the healthy ones, with its devices, with enough resources, and allowed by other pods. The filter that leaves no
-candidate is the cause, and is described for the candidates before it.
+node is the cause, and is described for the nodes that the filters before it have left.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
 
-from mooring.advisor.explain.causes import storage
+from mooring.advisor.explain import devices, storage
 from mooring.advisor.explain.causes.running import pressures, why_not_ready
-from mooring.advisor.explain.reasons import describe
-from mooring.advisor.explain.reasons.groups import did_you_mean, pods_named, some
-from mooring.advisor.explain.reasons.nodes import near_miss, shown_requirement, unmet_text
-from mooring.advisor.explain.reasons.pods import term_text
+from mooring.advisor.explain.reasons import describe, near_miss, term_text, unmet_text
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import PODS, Unmet, View, amount
-from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint
-from mooring.api.core_v1 import NodeSelectorRequirement, Taint
+from mooring.advisor.explain.wording import did_you_mean, pods_named, shown_requirement, some
+from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint, similar
+from mooring.advisor.snapshot import Snapshot
+from mooring.api.core_v1 import NodeSelectorRequirement, Pod, Taint
 from mooring.api.label_selector import parse_lax_int64
 from mooring.constraints import semver
 from mooring.constraints.tolerations import any_tolerates
 from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 
-_ORDER = (
-    "NodeName",
-    "NodeAffinity",
-    "VolumeBinding",
-    "VolumeZone",
-    "NodeDeclaredFeatures",
-    "NodeUnschedulable",
-    "TaintToleration",
-    "VolumeRestrictions",
-    "DynamicResources",
-    "NodePorts",
-    "NodeResourcesFit",
-    "NodeVolumeLimits",
-    "InterPodAffinity",
-    "PodTopologySpread",
-)
+_GATE_OWNERS = {
+    "kueue.x-k8s.io": "Kueue removes when its queue admits the workload",
+    "constraints.mooring.dev": "Mooring's bridge removes when it has lowered the constraints",
+    "karpenter.sh": "Karpenter removes",
+    "batch.volcano.sh": "Volcano removes",
+    "scheduling.x-k8s.io": "the coscheduling plugins remove",
+    "yunikorn.apache.org": "YuniKorn removes",
+}
+_SCHEDULER_NAME = re.compile(r"--scheduler-name[= ](\S+)")
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MOST_VALUES = 4
 _MANY = 2000
 """A cause describes at most this many candidate nodes one by one."""
 Describe = Callable[["Placement", Sequence[NodeInfo]], Cause | None]
+
+
+# -- pods that no scheduler tries
+
+
+def gated(pod: Pod) -> Cause:
+    """Return the cause for a pod with scheduling gates; it names the gates and the controllers that remove them."""
+    names = [gate.name for gate in pod.spec.scheduling_gates]
+    domains = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
+    owners = [_owner_of_gate(domain) for domain in domains]
+    whose = f", which {' and '.join(owners)}" if owners else ""
+    word = "gate" if len(names) == 1 else "gates"
+    return Cause("SchedulingGated", f"the pod waits for its scheduling {word} {', '.join(names)}{whose}")
+
+
+def _owner_of_gate(domain: str) -> str:
+    known = next((owner for suffix, owner in _GATE_OWNERS.items() if domain.endswith(suffix)), "")
+    return known or f"the controller of {domain} removes"
+
+
+def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) -> Cause:
+    """Return the cause for a pod of another scheduler; it says whether that scheduler seems to run."""
+    name = pod.spec.scheduler_name
+    if snapshot.unread("pods"):
+        seen = "whether it runs cannot be read"
+    else:
+        running = [each for each in snapshot.all(Pod) if _is_scheduler(each, name)]
+        ready = [each for each in running if each.status.phase == "Running"]
+        if ready:
+            seen = f"it seems to be pod {ready[0].metadata.namespace}/{ready[0].metadata.name}; see its log"
+        elif running:
+            seen = f"its pod {running[0].metadata.namespace}/{running[0].metadata.name} does not run"
+        else:
+            meant = similar(name, profiles)
+            seen = f"no such scheduler runs in this cluster{did_you_mean(meant)}"
+    return Cause("OtherScheduler", f"the pod waits for the scheduler {name}: {seen}")
+
+
+def _is_scheduler(pod: Pod, name: str) -> bool:
+    """Return whether a pod looks like a scheduler of that name: by an argument, its workload or its image."""
+    for container in pod.spec.containers:
+        words = " ".join((*container.command, *container.args))
+        found = _SCHEDULER_NAME.search(words)
+        if found is not None:
+            return found[1].strip("'\"") == name
+    names = (pod.metadata.name, *pod.metadata.labels.values(), *(each.image for each in pod.spec.containers))
+    wanted = name if "scheduler" in name else f"{name}-scheduler"
+    return any(wanted in each for each in names)
+
+
+# -- pods that no node fits
+
+
+def without_node(view: View) -> Cause | None:
+    """Return the cause if a claim, StorageClass, device class or driver is missing, so that no node can fit."""
+    return storage.claim_cause(view) or devices.missing_cause(view)
 
 
 class Placement:
@@ -67,7 +116,7 @@ class Placement:
         cluster = self.view.engine.cluster
         if not len(cluster):
             return Cause("NoNodes", "there are no nodes")
-        early = storage.without_node(self.view)
+        early = without_node(self.view)
         if early is not None:
             return early
         if self._judgement.refusal is not None:
@@ -85,14 +134,18 @@ class Placement:
     def rejection_in_domain(self, key: str, domain: str) -> str:
         """Return why the nodes of a topology domain refuse the pod, to append to a sentence."""
         infos = [each for each in self.view.engine.cluster.node_infos() if each.node.metadata.labels.get(key) == domain]
-        status = self._diagnosis.status_on(infos[0].row) if infos else None
-        groups = describe(self.view, infos[:1], status) if status is not None and status.plugin else []
-        return f" ({infos[0].name}: {groups[0][0]})" if groups else ""
+        why = self.rejection(infos[0]) if infos else ""
+        return f" ({infos[0].name}: {why})" if why else ""
+
+    def rejection(self, info: NodeInfo) -> str:
+        """Return why the first plugin that rejects a node does so; empty if none does."""
+        status = self._diagnosis.status_on(info.row)
+        return describe(self.view, [info], status)[0][0] if status is not None and status.plugin else ""
 
     def _filters(self, rows: "np.typing.NDArray[np.intp]") -> Iterator[tuple[str, "np.typing.NDArray[np.bool_]"]]:
         slots = {slot.name: slot for slot in self._judgement.filters if slot.refuses and slot.status.is_success}
         left = rows
-        names = [*_ORDER, *(name for name in slots if name not in _ORDER)]
+        names = [*_DESCRIBERS, *(name for name in slots if name not in _DESCRIBERS)]
         for name in names:
             passing = slots[name].ok[left] if name in slots else np.ones(len(left), np.bool_)
             if name == "NodeAffinity":
@@ -119,15 +172,9 @@ class Placement:
             return found
         pairs = [f"{key}={value}" for key, value in self.view.pod.spec.node_selector.items()]
         selects = bool(pairs or self.view.terms) and plugin in ("TaintToleration", "NodeUnschedulable")
-        which = (
-            f"that match {' and '.join(pairs)}"
-            if pairs and selects
-            else "that it selects"
-            if selects
-            else "where its volume can be used"
-            if narrowing in ("VolumeBinding", "VolumeZone")
-            else "left for it"
-        )
+        which = "where its volume can be used" if narrowing in ("VolumeBinding", "VolumeZone") else "left for it"
+        if selects:
+            which = f"that match {' and '.join(pairs)}" if pairs else "that it selects"
         nodes = f"the only node {which.replace('match', 'matches', 1)}" if count == 1 else f"the {count} nodes {which}"
         return Cause(found.code, f"{found.text} (among {nodes}, of {total})".replace("among the only", "the only"))
 
@@ -195,10 +242,8 @@ def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> 
         if bound is None or any(number > bound if entry.operator == "Gt" else number < bound for number in numbers):
             return None
         if not numbers:
-            return Cause(
-                "NotANumber",
-                f"`{shown}` holds on no node: `{key}` is a number on none, such as {next(iter(values))!r}",
-            )
+            text = f"`{shown}` holds on no node: `{key}` is a number on none, such as {next(iter(values))!r}"
+            return Cause("NotANumber", text)
         most = f"the highest is {max(numbers)}" if entry.operator == "Gt" else f"the lowest is {min(numbers)}"
         return Cause("BoundNotMet", f"`{shown}` holds on no node: {most}")
     if entry.operator.startswith("Semver"):
@@ -210,10 +255,8 @@ def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> 
             there = some([repr(value) for value in values])
             if not any(versions.values()):
                 return Cause("NotAVersion", f"`{shown}` holds on no node: `{key}` is a version on none: it is {there}")
-            return Cause(
-                "BoundNotMet",
-                f"`{shown}` holds on no node: the label is {there}{_pre_release(versions, entry.values[0])}",
-            )
+            text = f"`{shown}` holds on no node: the label is {there}{_pre_release(versions, entry.values[0])}"
+            return Cause("BoundNotMet", text)
     return None
 
 
@@ -336,9 +379,8 @@ def _large_elsewhere(self: Placement, infos: Sequence[NodeInfo], resource: str, 
     info = self.view.engine.cluster.node(name) if len(infos) < len(self.view.engine.cluster) else None
     if info is None or self.view.engine.cluster.resources.amounts(resource, info.row)[0] < wanted:
         return ""
-    status = self._diagnosis.status_on(info.row)
-    groups = describe(self.view, [info], status) if status is not None and status.plugin else []
-    return f"; node {name} is, and against it: {groups[0][0]}" if groups else ""
+    why = self.rejection(info)
+    return f"; node {name} is, and against it: {why}" if why else ""
 
 
 def _short(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:
@@ -442,16 +484,20 @@ def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     return Cause("SpreadSkew", text)
 
 
-_DESCRIBERS: Mapping[str, Describe] = {
+_DESCRIBERS: Mapping[str, Describe | None] = {
+    "NodeName": None,
     "NodeAffinity": _affinity,
+    "VolumeBinding": lambda self, _: storage.binding_cause(self.view),
+    "VolumeZone": lambda self, infos: storage.zone_cause(self.view, infos),
+    "NodeDeclaredFeatures": None,
     "NodeUnschedulable": _cordoned,
     "TaintToleration": _taints,
-    "VolumeRestrictions": lambda self, infos: storage.restrictions(self.view, infos),
-    "VolumeBinding": lambda self, _: storage.binding(self.view),
-    "VolumeZone": lambda self, infos: storage.zone(self.view, infos),
-    "DynamicResources": lambda self, infos: storage.devices(self.view, infos),
+    "VolumeRestrictions": lambda self, infos: storage.restrictions_cause(self.view, infos),
+    "DynamicResources": lambda self, infos: devices.lacking_cause(self.view, infos),
     "NodePorts": _ports,
     "NodeResourcesFit": _resources,
+    "NodeVolumeLimits": None,
     "InterPodAffinity": _neighbours,
     "PodTopologySpread": _spread,
 }
+"""By filter plugin, what describes the cause; the plugins are in the order in which the nodes are filtered."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from mooring.advisor.explain.images import PulledImages, containers_of
-from mooring.advisor.explain.reasons.groups import did_you_mean, pods_named
 from mooring.advisor.explain.results import Cause
+from mooring.advisor.explain.wording import did_you_mean, pods_named
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Node, PersistentVolumeClaim, Pod
@@ -166,17 +166,13 @@ def _unready(pod: Pod, now: datetime) -> Cause | None:
     met = {each.type for each in pod.status.conditions if each.status == "True"}
     held = [each.condition_type for each in pod.spec.readiness_gates if each.condition_type not in met]
     if held:
-        return Cause(
-            "ReadinessGate",
-            f"the pod runs and is not ready: its readiness gate {', '.join(held)} is not true",
-        )
+        text = f"the pod runs and is not ready: its readiness gate {', '.join(held)} is not true"
+        return Cause("ReadinessGate", text)
     failing = [each.name for each in pod.status.container_statuses if not each.ready]
     if not failing:
         return None
-    return Cause(
-        "NotReady",
-        f"the pod runs and is not ready: the readiness probe of container {', '.join(failing)} fails",
-    )
+    text = f"the pod runs and is not ready: the readiness probe of container {', '.join(failing)} fails"
+    return Cause("NotReady", text)
 
 
 def _terminating(pod: Pod, now: datetime) -> Cause | None:
@@ -188,10 +184,8 @@ def _terminating(pod: Pod, now: datetime) -> Cause | None:
         if pod.metadata.finalizers
         else "its node does not confirm it"
     )
-    return Cause(
-        "StuckTerminating",
-        f"the pod should be gone since {ago(pod.metadata.deletion_timestamp, now)}: {held}",
-    )
+    text = f"the pod should be gone since {ago(pod.metadata.deletion_timestamp, now)}: {held}"
+    return Cause("StuckTerminating", text)
 
 
 def _held_elsewhere(snapshot: Snapshot, pod: Pod) -> Cause | None:
@@ -229,10 +223,8 @@ def _starting(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
         error = attachment.status.attach_error
         if attachment.spec.node_name == pod.spec.node_name and not attachment.status.attached and error is not None:
             name = attachment.spec.source.persistent_volume_name or "of the pod"
-            return Cause(
-                "VolumeNotAttached",
-                f"volume {name} cannot be attached to node {pod.spec.node_name}: {error.message}",
-            )
+            text = f"volume {name} cannot be attached to node {pod.spec.node_name}: {error.message}"
+            return Cause("VolumeNotAttached", text)
     bound = next(
         (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True"), None
     )

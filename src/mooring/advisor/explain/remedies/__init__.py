@@ -1,7 +1,7 @@
 """Changes that may help if a plugin rejects a node; ``search.py`` tries whether they do.
 
 Read next: ``remedy.py`` for the type; ``nodes.py``, ``pods.py``, ``storage.py`` and ``devices.py`` by subject.
-``creation.py``, ``images.py`` and ``claims.py`` have remedies that do not concern nodes.
+``creation.py`` and ``waiting.py`` have remedies that do not concern nodes.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """The context of remedies that do not concern nodes: what they may change, and how a change becomes a candidate."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +8,11 @@ from msgspec import structs
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.patches import kubectl
-from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, Edit
-from mooring.advisor.explain.results import Cause, Change, Suggestion
-from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, pod_change
+from mooring.advisor.explain.results import Cause, Change
+from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, candidate_of, pod_change
 from mooring.advisor.explain.subject import Subject, setting
 from mooring.advisor.snapshot import Snapshot
-from mooring.api import codec
 from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from mooring.api.core_v1 import Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
@@ -52,10 +50,7 @@ class Context:
         """Yield a remedy that changes the workload's spec outside of its template."""
         after = self.subject.with_source(lambda source: edit(source.spec))
         if after is not None:
-            operations = patches.difference(codec.to_tree(self.subject.source), codec.to_tree(after.source))
-            target = patches.target_of(self.subject.source)
-            command = command or patches.patch_command(target, operations)
-            change = Change(target=target, action="patch", patch=operations, command=command)
+            change = patches.modification(self.subject.source, after.source, command)
             yield self.candidate(summary, size, [change], after, caveat=caveat)
 
     def create(self, summary: str, obj: Resource, caveat: str = "") -> Iterator[Candidate]:
@@ -78,25 +73,17 @@ class Context:
             summary = f"scale {kind} {meta.name} to {replicas}"
             yield from self.workload(summary, MODEST + 1, setting(replicas=replicas), command)
 
-    def scale_to_running(self) -> Iterator[Candidate]:
-        """Yield the remedy that scales the workload down to its pods that have a node, if some have none."""
-        source, running = self.subject.source, sum(bool(pod.spec.node_name) for pod in self.subject.siblings)
-        if isinstance(source, _REPLICATED) and 0 < running < (source.spec.replicas or 1):
-            yield from self.scale(running)
+    def scale_down(self, replicas: int | None = None) -> Iterator[Candidate]:
+        """Yield the remedy that scales the workload down, by default to its pods that have a node."""
+        if replicas is None:
+            replicas = sum(bool(pod.spec.node_name) for pod in self.subject.siblings)
+        source = self.subject.source
+        if isinstance(source, _REPLICATED) and 0 < replicas < (source.spec.replicas or 1):
+            yield from self.scale(replicas)
 
     def candidate(
-        self,
-        summary: str,
-        size: int,
-        changes: list[Change],
-        after: Subject | None = None,
-        *,
-        put: tuple[Resource, ...] = (),
-        caveat: str = "",
+        self, summary: str, size: int, changes: Sequence[Change], after: Subject | None = None, **fields: Any
     ) -> Candidate:
-        """Return the candidate of changes, which result in another workload or in other objects."""
-        suggestion = Suggestion(
-            summary=summary, size=size, plugins=[], changes=changes, node="", feasible_nodes=0, caveat=caveat
-        )
+        """Return the candidate of changes, which result in another workload `after`, or in the objects `put`."""
         order = CORRECTION if size == BOUND else LAST
-        return Candidate(suggestion, Proposal(self.subject, after or self.subject, put), order)
+        return candidate_of(self.subject, after or self.subject, summary, size, changes, order=order, **fields)

@@ -5,19 +5,21 @@ The table `_BY_CAUSE` lists the remedies of a cause by its code. They do not con
 """
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from mooring.advisor.explain.causes.creation import missing_claims
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES
+from mooring.advisor.explain.images import containers_of
 from mooring.advisor.explain.patches import kubectl
-from mooring.advisor.explain.remedies import claims, images
+from mooring.advisor.explain.remedies import waiting
 from mooring.advisor.explain.remedies.context import Context
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.search import Candidate
-from mooring.advisor.explain.subject import Subject, setting
+from mooring.advisor.explain.storage import claim_sources
+from mooring.advisor.explain.subject import Subject, setting, setting_in
 from mooring.advisor.node_facts import similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
@@ -32,6 +34,7 @@ from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import (
     Capabilities,
+    ContainerPort,
     LimitRange,
     PersistentVolumeClaim,
     PodSecurityContext,
@@ -65,7 +68,9 @@ def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missin
 
 
 def _quota(context: Context) -> Iterator[Candidate]:
-    asked = _usage(context)
+    claims_left = missing_claims(context.snapshot, context.subject.source, context.pod)
+    refused = [each for each in claims_left if f"claim {each.metadata.name} " in context.cause.text]
+    asked = NamespaceRules().usage(refused[0] if refused else context.pod)
     for quota in context.snapshot.all(ResourceQuota):
         if quota.metadata.namespace != context.namespace or f"quota {quota.metadata.name} " not in context.cause.text:
             continue
@@ -87,21 +92,8 @@ def _quota(context: Context) -> Iterator[Candidate]:
         yield from context.scale(source.spec.replicas - context.missing)
 
 
-def _usage(context: Context) -> Mapping[str, Quantity]:
-    """Return the quota usage of the object that a quota refuses: the pod, or its first claim."""
-    refused = [each for each in _missing_claims(context) if f"claim {each.metadata.name} " in context.cause.text]
-    return NamespaceRules().usage(refused[0] if refused else context.pod)
-
-
-def _missing_claims(context: Context) -> list[PersistentVolumeClaim]:
-    return missing_claims(context.snapshot, context.subject.source, context.pod)
-
-
 def _sum(used: Quantity, need: Quantity, times: int) -> Quantity:
-    total = used
-    for _ in range(min(times, 1000)):
-        total = total + need
-    return total
+    return sum([need] * min(times, 1000), start=used)
 
 
 def _quota_needs(context: Context) -> Iterator[Candidate]:
@@ -139,7 +131,7 @@ def _limit_range(context: Context) -> Iterator[Candidate]:
                 _clamp(container, item, words)
         return bool(words)
 
-    for claim in _missing_claims(context):
+    for claim in missing_claims(context.snapshot, context.subject.source, context.pod):
         yield from _claim_limits(context, claim)
     if limits and edit(copy_of(context.pod.spec)):
         yield from context.edit(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
@@ -221,7 +213,7 @@ def _drop_privileges(spec: PodSpec) -> bool:
     whole.seccomp_profile = SeccompProfile(type="RuntimeDefault")
     whole.run_as_user = whole.run_as_user or None
     spec.security_context = whole
-    for container in (*spec.containers, *spec.init_containers):
+    for container in containers_of(spec):
         context = container.security_context or SecurityContext()
         context.privileged = None
         context.allow_privilege_escalation = False
@@ -241,92 +233,78 @@ def _drop_privileges(spec: PodSpec) -> bool:
 # -- references
 
 
+def _corrections(
+    context: Context,
+    known: Iterable[str],
+    label: str,
+    field: str,
+    holders: Callable[[PodSpec], Iterable[Any]] = lambda spec: [spec],
+    **others: Any,
+) -> Iterator[Candidate]:
+    """Suggest the correct spelling of each misspelled name in a field of the pod's spec, or of parts of the spec.
+
+    `others` are further fields to set along with the name.
+    """
+    names = list(known)
+    for name in dict.fromkeys(getattr(each, field) or "" for each in holders(context.pod.spec)):
+        if meant := similar(name, names):
+            find = partial(_naming, holders, field, name)
+            edit = setting_in(find, **{field: meant}, **others)
+            yield from context.edit(f"correct {label} {name} to {meant}", BOUND, edit)
+
+
+def _naming(holders: Callable[[PodSpec], Iterable[Any]], field: str, name: str, spec: PodSpec) -> list[Any]:
+    return [each for each in holders(spec) if getattr(each, field) in (name, "")]  # empty: the server sets it
+
+
+def _names_of(context: Context, kind: type[Resource]) -> list[str]:
+    every = (each.metadata for each in context.snapshot.all(kind))
+    return [each.name for each in every if each.namespace in ("", context.namespace)]
+
+
 def _priority_class(context: Context) -> Iterator[Candidate]:
     name = context.pod.spec.priority_class_name
-    known = [each.metadata.name for each in context.snapshot.all(PriorityClass)]
-    meant = similar(name, [each for each in known if not each.startswith("system-")])
-    naming = partial(setting, priority=None, preemption_policy=None)
-    if meant:
-        yield from context.edit(
-            f"correct priorityClassName {name} to {meant}", BOUND, naming(priority_class_name=meant)
-        )
-    yield from context.edit(f"drop priorityClassName {name}", MODEST, naming(priority_class_name=""))
-    new = PriorityClass(
-        api_version="scheduling.k8s.io/v1", kind="PriorityClass", metadata=ObjectMeta(name=name), value=1000
-    )
+    known = [each for each in _names_of(context, PriorityClass) if not each.startswith("system-")]
+    cleared: dict[str, Any] = {"priority": None, "preemption_policy": None}
+    yield from _corrections(context, known, "priorityClassName", "priority_class_name", **cleared)
+    yield from context.edit(f"drop priorityClassName {name}", MODEST, setting(priority_class_name="", **cleared))
+    new = PriorityClass(metadata=ObjectMeta(name=name), value=1000)
     yield from context.create(f"create PriorityClass {name} (value 1000)", new)
 
 
 def _runtime_class(context: Context) -> Iterator[Candidate]:
-    name = context.pod.spec.runtime_class_name or ""
-    meant = similar(name, [each.metadata.name for each in context.snapshot.all(RuntimeClass)])
-    if meant:
-        yield from context.edit(f"correct runtimeClassName {name} to {meant}", BOUND, setting(runtime_class_name=meant))
+    yield from _corrections(context, _names_of(context, RuntimeClass), "runtimeClassName", "runtime_class_name")
+    summary = f"drop runtimeClassName {context.pod.spec.runtime_class_name or ''}"
     caveat = "the containers then run with the default runtime of the node"
-    yield from context.edit(f"drop runtimeClassName {name}", MODEST, setting(runtime_class_name=None), caveat)
+    yield from context.edit(summary, MODEST, setting(runtime_class_name=None), caveat)
 
 
 def _node_gone(context: Context) -> Iterator[Candidate]:
     wanted = context.pod.spec.node_name
-
-    def edit(spec: PodSpec) -> bool:
-        is_pinned, spec.node_name = spec.node_name == wanted, ""
-        return is_pinned
-
+    edit = setting_in(lambda spec: [spec] if spec.node_name == wanted else [], node_name="")
     yield from context.edit(f"let the scheduler choose: drop spec.nodeName {wanted}", BOUND, edit)
-
-
-def _names_of(context: Context, kind: type[Resource]) -> list[str]:
-    return [each.metadata.name for each in context.snapshot.all(kind) if each.metadata.namespace == context.namespace]
 
 
 def _claim_name(context: Context) -> Iterator[Candidate]:
     known = _names_of(context, PersistentVolumeClaim)
-    for volume in context.pod.spec.volumes:
-        source = volume.persistent_volume_claim
-        meant = similar(source.claim_name, known) if source is not None else ""
-        if source is None or not meant:
-            continue
-
-        def edit(spec: PodSpec, old: str = source.claim_name, new: str = meant) -> bool:
-            found = [each.persistent_volume_claim for each in spec.volumes]
-            used = [each for each in found if each is not None and each.claim_name == old]
-            for each in used:
-                each.claim_name = new
-            return bool(used)
-
-        yield from context.edit(f"correct claimName {source.claim_name} to {meant}", BOUND, edit)
+    yield from _corrections(context, known, "claimName", "claim_name", claim_sources)
 
 
 def _device_claim_name(context: Context) -> Iterator[Candidate]:
-    """Suggest the correct spelling of a ResourceClaim's or ResourceClaimTemplate's name."""
     for kind, field in (
         (ResourceClaim, "resource_claim_name"),
         (ResourceClaimTemplate, "resource_claim_template_name"),
     ):
         known = _names_of(context, kind)
-        for index, entry in enumerate(context.pod.spec.resource_claims):
-            meant = similar(getattr(entry, field) or "", known)
-            if not meant:
-                continue
-
-            def edit(spec: PodSpec, index: int = index, field: str = field, new: str = meant) -> bool:
-                setattr(spec.resource_claims[index], field, new)
-                return True
-
-            yield from context.edit(f"correct {kind.__name__} {getattr(entry, field)} to {meant}", BOUND, edit)
+        yield from _corrections(context, known, kind.__name__, field, lambda spec: spec.resource_claims)
 
 
 def _service_account(context: Context) -> Iterator[Candidate]:
-    name = context.pod.spec.service_account_name
-    meant = similar(name, _names_of(context, ServiceAccount))
-    if meant:
-        old = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
-        edit = setting(service_account_name=meant, **old)
-        yield from context.edit(f"correct serviceAccountName {name} to {meant}", BOUND, edit)
-    new = ServiceAccount(
-        api_version="v1", kind="ServiceAccount", metadata=ObjectMeta(name=name, namespace=context.namespace)
-    )
+    name, known = context.pod.spec.service_account_name, _names_of(context, ServiceAccount)
+    meant = similar(name, known)
+    old: dict[str, Any] = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
+    yield from _corrections(context, known, "serviceAccountName", "service_account_name", **old)
+    new = ServiceAccount(metadata=ObjectMeta(name=name, namespace=context.namespace))
     yield from context.create(f"create ServiceAccount {context.namespace}/{name}", new)
 
 
@@ -386,18 +364,13 @@ def _unsuspend(context: Context) -> Iterator[Candidate]:
         yield from context.workload(summary, BOUND, setting(suspend=False))
 
 
-def _run_in_parallel(context: Context) -> Iterator[Candidate]:
-    meta = context.subject.source.metadata
-    yield from context.workload(f"let job {meta.name} run one pod at a time", BOUND, setting(parallelism=1))
-
-
 # -- neighbours
 
 
 def _too_few_domains(context: Context) -> Iterator[Candidate]:
     """Suggest as many pods as there are domains, or a soft spread constraint with all pods recreated."""
     source = context.subject.source
-    yield from context.scale_to_running()
+    yield from context.scale_down()
     if not isinstance(source, Deployment):
         return
 
@@ -420,19 +393,17 @@ def _too_few_domains(context: Context) -> Iterator[Candidate]:
 
 def _host_ports(context: Context) -> Iterator[Candidate]:
     """Suggest as many pods as there are nodes with the port free, or removing the host port."""
-    scaled = list(context.scale_to_running())
+    scaled = list(context.scale_down())
     if not scaled:
         return
     yield from scaled
 
-    def edit(spec: PodSpec) -> bool:
-        ports = [port for each in (*spec.containers, *spec.init_containers) for port in each.ports if port.host_port]
-        for port in ports:
-            port.host_port = 0
-        return bool(ports) and not spec.host_network
+    def ports(spec: PodSpec) -> list[ContainerPort]:
+        every = [port for each in containers_of(spec) for port in each.ports if port.host_port]
+        return [] if spec.host_network else every
 
     caveat = "the pods are then reached by a Service, not by the address of their node"
-    yield from context.edit("drop the host port", LARGE - 1, edit, caveat)
+    yield from context.edit("drop the host port", LARGE - 1, setting_in(ports, host_port=0), caveat)
 
 
 _BY_CAUSE: Mapping[str, Callable[[Context], Iterator[Candidate]]] = {
@@ -450,15 +421,17 @@ _BY_CAUSE: Mapping[str, Callable[[Context], Iterator[Candidate]]] = {
     "WebhookDown": _webhook,
     "Paused": _resume,
     "Suspended": _unsuspend,
-    "NoParallelism": _run_in_parallel,
+    "NoParallelism": lambda context: context.workload(
+        f"let job {context.subject.source.metadata.name} run one pod at a time", BOUND, setting(parallelism=1)
+    ),
     "NoReplicas": lambda context: context.scale(1),
     "AntiAffinity": _too_few_domains,
-    "NoDevices": Context.scale_to_running,
+    "NoDevices": Context.scale_down,
     "HostPortTaken": _host_ports,
     "NodeGone": _node_gone,
-    **dict.fromkeys(IMAGE_CAUSES, images.pulls),
-    "CrashLoopBackOff": images.undo,
-    "CreateContainerConfigError": images.undo,
-    "NotProvisioned": claims.provisioning,
-    "ClaimInUse": claims.in_use,
+    **dict.fromkeys(IMAGE_CAUSES, waiting.pulls),
+    "CrashLoopBackOff": waiting.undo,
+    "CreateContainerConfigError": waiting.undo,
+    "NotProvisioned": waiting.provisioning,
+    "ClaimInUse": waiting.in_use,
 }

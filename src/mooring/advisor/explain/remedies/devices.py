@@ -6,7 +6,7 @@ from typing import Any
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.devices import RequestDevices, claims_of, driver_of, holders, requests_on
-from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods
+from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods, object_change
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import nearest, similar
@@ -134,44 +134,47 @@ def _asked_in(spec: ResourceClaimSpec) -> Iterator[Asked]:
 
 
 def _missing_classes(view: View) -> Iterator[Remedy]:
+    for claim, name in _wanted_classes(view):
+        if view.object(DeviceClass, name) is not None:
+            continue
+        if meant := similar(name, view.objects(DeviceClass)):
+            idea = Remedy("correct class", BOUND, f"correct DeviceClass {name} to {meant}")
+            yield _changed(view, claim, idea, _renaming_class(name, meant))
+        made = DeviceClass(metadata=ObjectMeta(name=name))
+        yield _creating(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
+
+
+def _wanted_classes(view: View) -> Iterator[tuple[ResourceClaim, str]]:
+    """Yield the pod's claims without an allocation, with each DeviceClass that they ask for."""
     for claim in claims_of(view):
         names = dict.fromkeys(each.device_class_name for each in _asked_in(claim.spec))
-        for name in names if claim.status.allocation is None else ():
-            if view.object(DeviceClass, name) is not None:
-                continue
-            if meant := similar(name, view.objects(DeviceClass)):
-                idea = Remedy("correct class", BOUND, f"correct DeviceClass {name} to {meant}")
-                yield _changed(view, claim, idea, _renaming_class(name, meant))
-            made = DeviceClass(api_version="resource.k8s.io/v1", kind="DeviceClass", metadata=ObjectMeta(name=name))
-            yield _creating(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
+        yield from ((claim, name) for name in names if claim.status.allocation is None)
 
 
 def _silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
     """Suggest another driver, another class or, on a simulated node, devices, for a driver without ResourceSlices."""
     known = {each.spec.driver for each in view.objects(ResourceSlice).values()}
-    for claim in claims_of(view):
-        names = dict.fromkeys(each.device_class_name for each in _asked_in(claim.spec))
-        for name in names if claim.status.allocation is None else ():
-            found = view.object(DeviceClass, name)
-            driver = driver_of(found) if found is not None else ""
-            if found is None or driver in known or (known and not driver):
-                continue
-            if meant := nearest(driver, known):
-                yield _corrected_driver(found, driver, meant)
-            for other in sorted(each for each, made in view.objects(DeviceClass).items() if driver_of(made) in known):
-                idea = Remedy("other class", LARGE - 1, f"ask for DeviceClass {other} instead of {name}")
-                yield _changed(view, claim, idea, _renaming_class(name, other))
-            if is_simulated(info.node):
-                yield _simulated_devices(view, info, driver or "driver.example.com")
+    for claim, name in _wanted_classes(view):
+        found = view.object(DeviceClass, name)
+        driver = driver_of(found) if found is not None else ""
+        if found is None or driver in known or (known and not driver):
+            continue
+        if meant := nearest(driver, known):
+            yield _corrected_driver(found, driver, meant)
+        for other in sorted(each for each, made in view.objects(DeviceClass).items() if driver_of(made) in known):
+            idea = Remedy("other class", LARGE - 1, f"ask for DeviceClass {other} instead of {name}")
+            yield _changed(view, claim, idea, _renaming_class(name, other))
+        if is_simulated(info.node):
+            yield _simulated_devices(view, info, driver or "driver.example.com")
 
 
 def _corrected_driver(found: DeviceClass, old: str, new: str) -> Remedy:
-    after = copy_of(found)
-    for selector in after.spec.selectors:
-        if selector.cel is not None:
-            selector.cel.expression = selector.cel.expression.replace(old, new)
+    def correct(device_class: DeviceClass) -> None:
+        for cel in (each.cel for each in device_class.spec.selectors if each.cel is not None):
+            cel.expression = cel.expression.replace(old, new)
+
     summary = f"correct the driver of DeviceClass {found.metadata.name} from {old} to {new}"
-    return Remedy("correct driver", BOUND, summary, put=(after,), changes=(patches.modification(found, after),))
+    return object_change(Remedy("correct driver", BOUND, summary), found, correct)
 
 
 def _simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
@@ -182,8 +185,6 @@ def _simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
     pool = ResourcePool(name=info.name, generation=1, resource_slice_count=1)
     devices_of = [Device(name=f"device-{each}") for each in range(min(number, _MOST_DEVICES))]
     made = ResourceSlice(
-        api_version="resource.k8s.io/v1",
-        kind="ResourceSlice",
         metadata=ObjectMeta(name=f"{info.name}-{driver}"),
         spec=ResourceSliceSpec(driver=driver, node_name=info.name, pool=pool, devices=devices_of),
     )
@@ -205,20 +206,11 @@ def _missing_claims(view: View) -> Iterator[Remedy]:
         name = entry.resource_claim_name
         if name and view.object(ResourceClaim, name, view.namespace) is None:
             for device_class in sorted(view.objects(DeviceClass))[:2]:
-                yield _creating(
-                    _claim(view, entry, device_class),
-                    f"create the claim {view.namespace}/{name} for one {device_class}",
-                )
-
-
-def _claim(view: View, entry: PodResourceClaim, device_class: str) -> ResourceClaim:
-    exactly = ExactDeviceRequest(device_class_name=device_class, allocation_mode="ExactCount", count=1)
-    return ResourceClaim(
-        api_version="resource.k8s.io/v1",
-        kind="ResourceClaim",
-        metadata=ObjectMeta(name=entry.resource_claim_name or "", namespace=view.namespace),
-        spec=ResourceClaimSpec(devices=DeviceClaim(requests=[DeviceRequest(name="device", exactly=exactly)])),
-    )
+                exactly = ExactDeviceRequest(device_class_name=device_class, allocation_mode="ExactCount", count=1)
+                requests = DeviceClaim(requests=[DeviceRequest(name="device", exactly=exactly)])
+                meta = ObjectMeta(name=name, namespace=view.namespace)
+                made = ResourceClaim(metadata=meta, spec=ResourceClaimSpec(devices=requests))
+                yield _creating(made, f"create the claim {view.namespace}/{name} for one {device_class}")
 
 
 def _creating(made: DeviceClass | ResourceClaim | ResourceSlice, summary: str, caveat: str = "") -> Remedy:

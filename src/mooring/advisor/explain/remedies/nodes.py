@@ -1,14 +1,14 @@
 """Remedies for rejections because of a node's own fields: cordons, names, taints, labels, resources and ports."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
 from mooring.advisor.explain import labels as label_values
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.reasons.nodes import shown_requirement
+from mooring.advisor.explain.images import containers_of
 from mooring.advisor.explain.remedies.remedy import (
     BOUND,
     LARGE,
@@ -19,15 +19,17 @@ from mooring.advisor.explain.remedies.remedy import (
     add_node,
     delete_pods,
     label_node,
-    node_change,
+    object_change,
 )
-from mooring.advisor.explain.subject import setting
+from mooring.advisor.explain.subject import setting, setting_in
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, amount, has_conditions, quantity
+from mooring.advisor.explain.wording import shown_requirement
 from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
 from mooring.api.core_v1 import (
     Container,
     Node,
     NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
     PodSpec,
     ResourceRequirements,
@@ -56,15 +58,10 @@ def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
 
     command = patches.kubectl("uncordon", info.name)
     idea = Remedy("uncordon", BOUND, f"uncordon node {info.name}")
-    yield node_change(idea, info.node, uncordon, command)
+    yield object_change(idea, info.node, uncordon, command)
     toleration = Toleration(key=_UNSCHEDULABLE, operator="Exists", effect="NoSchedule")
-    yield Remedy(
-        "tolerate cordons",
-        LARGE,
-        f"tolerate the taint {_UNSCHEDULABLE}",
-        edit=_add_toleration_edit(toleration),
-        caveat="nodes are cordoned for a reason",
-    )
+    summary, caveat = f"tolerate the taint {_UNSCHEDULABLE}", "nodes are cordoned for a reason"
+    yield Remedy("tolerate cordons", LARGE, summary, _add_toleration_edit(toleration), caveat=caveat)
 
 
 def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
@@ -117,12 +114,8 @@ def _corrected_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator
                 effect=each.effect and taint.effect,
                 toleration_seconds=each.toleration_seconds,
             )
-            yield Remedy(
-                "correct toleration",
-                BOUND,
-                f"correct the toleration {_shown_toleration(each)} to {_shown_toleration(wanted)}",
-                edit=_replacing(each, wanted),
-            )
+            summary = f"correct the toleration {_shown_toleration(each)} to {_shown_toleration(wanted)}"
+            yield Remedy("correct toleration", BOUND, summary, _replacing(each, wanted))
 
 
 def _is_typo(toleration: Toleration, taint: Taint) -> bool:
@@ -138,16 +131,15 @@ def _shown_toleration(each: Toleration) -> str:
 
 def _replacing(old: Toleration, new: Toleration) -> Edit:
     def edit(spec: PodSpec) -> bool:
-        places = [
-            index
-            for index, each in enumerate(spec.tolerations)
-            if (each.key, each.operator, each.value, each.effect) == (old.key, old.operator, old.value, old.effect)
-        ]
-        for index in places:
-            spec.tolerations[index] = new
-        return bool(places)
+        before = spec.tolerations
+        spec.tolerations = [new if _is_same(each, old) else each for each in before]
+        return any(_is_same(each, old) for each in before)
 
     return edit
+
+
+def _is_same(one: Toleration, other: Toleration) -> bool:
+    return (one.key, one.operator, one.value, one.effect) == (other.key, other.operator, other.value, other.effect)
 
 
 def _exact_toleration(taint: Taint) -> Toleration:
@@ -164,12 +156,8 @@ def _ranged_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Re
         return
     bound = min(numbers) - 1
     toleration = Toleration(key=key, operator="Gt", value=str(bound), effect=effect)
-    yield Remedy(
-        "tolerate range",
-        MODEST,
-        f"tolerate {key} with any value above {bound} ({len(numbers)} values are in use)",
-        edit=_add_toleration_edit(toleration),
-    )
+    summary = f"tolerate {key} with any value above {bound} ({len(numbers)} values are in use)"
+    yield Remedy("tolerate range", MODEST, summary, _add_toleration_edit(toleration))
 
 
 def _untaint(node: Node, untolerated: Sequence[Taint]) -> Remedy:
@@ -178,48 +166,37 @@ def _untaint(node: Node, untolerated: Sequence[Taint]) -> Remedy:
     def change(after: Node) -> None:
         after.spec.taints = [taint for taint in after.spec.taints if (taint.key, taint.effect) not in gone]
 
-    name = node.metadata.name
-    shown = [shown_taint(taint) for taint in untolerated]
+    name, shown = node.metadata.name, [shown_taint(taint) for taint in untolerated]
     command = patches.kubectl("taint", "node", name, *(f"{text}-" for text in shown))
-    size = (MODEST + 1) * len(shown)
     summary = f"remove {' and '.join(shown)} from node {name}"
-    idea = Remedy("untaint", size, summary, caveat="other pods may then come too")
-    return node_change(idea, node, change, command)
+    idea = Remedy("untaint", (MODEST + 1) * len(shown), summary, caveat="other pods may then come too")
+    return object_change(idea, node, change, command)
 
 
-@dataclass(frozen=True)
-class _Step:
-    text: str
-    edit: Edit
-    size: int = BOUND
-    distance: float = 0
-
-
-def _combined(family: str, steps: Sequence[_Step], size: int = 0) -> Remedy:
-    """Return one remedy that makes several changes; `size` is added to the sizes of these."""
+def _combined(family: str, steps: Sequence[Remedy], size: int = 0) -> Remedy:
+    """Return one remedy that makes several changes of the pod; `size` is added to the sizes of these."""
     return Remedy(
         family,
         size + sum(step.size for step in steps),
-        " and ".join(step.text for step in steps),
-        edit=_all_of([step.edit for step in steps]),
+        " and ".join(step.summary for step in steps),
+        edit=_all_of([step.edit for step in steps if step.edit is not None]),
         distance=sum(step.distance for step in steps),
     )
 
 
-def _adjust_toleration(view: View, taint: Taint) -> _Step | None:
+def _adjust_toleration(view: View, taint: Taint) -> Remedy | None:
     for each in view.pod.spec.tolerations:
         if each.expression or each.key != taint.key or each.effect not in ("", taint.effect):
             continue
-        bound = _bound(each.operator, taint.value)
+        bound = label_values.accepting_bound(each.operator, taint.value, parse_canonical_int64)
         if bound is None or bound == each.value:
             continue
         wanted = Toleration(key=each.key, operator=each.operator, value=bound, effect=each.effect)
         if tolerates(wanted, taint, view.features.constraints):
             way = "lower" if each.operator in ("Gt", "SemverGt") else "raise"
             text = f"{way} the bound of the toleration `{each.key} {each.operator} {each.value}` to {bound}"
-            return _Step(
-                text, _replacing(each, structs.replace(each, value=bound)), distance=_distance(each.value, bound)
-            )
+            edit = _replacing(each, structs.replace(each, value=bound))
+            return Remedy("", BOUND, text, edit, distance=_distance(each.value, bound))
     return None
 
 
@@ -233,17 +210,6 @@ def _distance(one: str, other: str) -> float:
         return 0
     parts = zip(versions[0].precedence[:3], versions[1].precedence[:3], (1, 1e3, 1e6), strict=True)
     return float(sum(abs(left - right) / unit for left, right, unit in parts))
-
-
-def _bound(operator: str, value: str, read: Callable[[str], int | None] = parse_canonical_int64) -> str | None:
-    """Return the bound with which a comparison operator only just accepts a node's value; None for other operators."""
-    if operator in ("Gt", "Lt"):
-        number = read(value)
-        return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
-    if operator in ("SemverGt", "SemverLt"):
-        version = semver.parse_tolerant_or_none(value)
-        return None if version is None else label_values.neighbour(version, above=operator == "SemverLt")
-    return None
 
 
 def _add_toleration_edit(toleration: Toleration) -> Edit:
@@ -323,52 +289,48 @@ def _drop_required(spec: PodSpec) -> bool:
     return True
 
 
-def _relax_requirement(unmet: Unmet, node: Node) -> _Step:
+def _relax_requirement(unmet: Unmet, node: Node) -> Remedy:
     requirement = unmet.requirement
     if unmet.term is None:
         text = f"drop the nodeSelector {unmet.key}"
-        return _Step(text, lambda spec: spec.node_selector.pop(unmet.key, None) is not None, LARGE - 1)
+        return Remedy("", LARGE - 1, text, lambda spec: spec.node_selector.pop(unmet.key, None) is not None)
     if requirement is None:
-        return _Step(f"drop the condition `{unmet.expression}`", _drop_requirement_edit(unmet), LARGE - 1)
+        return Remedy("", LARGE - 1, f"drop the condition `{unmet.expression}`", _drop_requirement_edit(unmet))
     shown = shown_requirement(requirement)
     value = node.metadata.labels.get(unmet.key)
-    bound = None if value is None else _bound(requirement.operator, value, label_values.parse_lax_int64)
+    bound = None if value is None else label_values.accepting_bound(requirement.operator, value)
     if bound is not None:
         way = "lower" if requirement.operator in ("Gt", "SemverGt") else "raise"
         far = _distance(requirement.values[0], bound)
-        return _Step(f"{way} the bound of `{shown}` to {bound}", _setting_entry(unmet, values=[bound]), distance=far)
+        text = f"{way} the bound of `{shown}` to {bound}"
+        return Remedy("", BOUND, text, _setting_entry(unmet, values=[bound]), distance=far)
     if requirement.operator == "In" and value is not None and not unmet.field_name:
         text = f"let `{shown}` take {value} as well"
-        return _Step(text, _setting_entry(unmet, values=[*requirement.values, value]), SMALL)
-    return _Step(f"drop the condition `{shown}`", _drop_requirement_edit(unmet), LARGE - 1)
+        return Remedy("", SMALL, text, _setting_entry(unmet, values=[*requirement.values, value]))
+    return Remedy("", LARGE - 1, f"drop the condition `{shown}`", _drop_requirement_edit(unmet))
 
 
 def _setting_entry(unmet: Unmet, **fields: Any) -> Edit:
-    def edit(spec: PodSpec) -> bool:
-        entries = _entries(spec, unmet)
-        return bool(entries) and all(map(setting(**fields), entries))
+    def entries(spec: PodSpec) -> list[NodeSelectorRequirement]:
+        conditions = [(*term.match_expressions, *term.match_fields) for term in _terms_with(unmet, spec)]
+        return [each for of_term in conditions for each in of_term if each == unmet.requirement]
 
-    return edit
+    return setting_in(entries, **fields)
 
 
-def _entries(spec: PodSpec, unmet: Unmet) -> list[NodeSelectorRequirement]:
-    terms = required_terms(spec)
-    if unmet.term is None or unmet.term >= len(terms):
-        return []
-    term = terms[unmet.term]
-    return [each for each in (*term.match_expressions, *term.match_fields) if each == unmet.requirement]
+def _terms_with(unmet: Unmet, spec: PodSpec) -> list[NodeSelectorTerm]:
+    """Return the term of a pod's required node affinity that has the condition, as a list; empty if it has none."""
+    return [] if unmet.term is None else required_terms(spec)[unmet.term : unmet.term + 1]
 
 
 def _drop_requirement_edit(unmet: Unmet) -> Edit:
     def edit(spec: PodSpec) -> bool:
-        terms = required_terms(spec)
-        if unmet.term is None or unmet.term >= len(terms):
-            return False
-        term = terms[unmet.term]
-        term.match_expressions = [each for each in term.match_expressions if each != unmet.requirement]
-        term.match_fields = [each for each in term.match_fields if each != unmet.requirement]
-        term.match_cel_expressions = [each for each in term.match_cel_expressions if each != unmet.expression]
-        return has_conditions(term) or _drop_required(spec)  # a term without conditions holds nowhere
+        for term in _terms_with(unmet, spec):
+            term.match_expressions = [each for each in term.match_expressions if each != unmet.requirement]
+            term.match_fields = [each for each in term.match_fields if each != unmet.requirement]
+            term.match_cel_expressions = [each for each in term.match_cel_expressions if each != unmet.expression]
+            return has_conditions(term) or _drop_required(spec)  # a term without conditions holds nowhere
+        return False
 
     return edit
 
@@ -411,7 +373,7 @@ def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
     taints = view.untolerated(holder.node)
 
     def rename(spec: PodSpec) -> bool:
-        found = [each.resources for each in (*spec.containers, *spec.init_containers)]
+        found = [each.resources for each in containers_of(spec)]
         amounts = [each for of in found for each in (of.requests, of.limits) if resource in each]
         for each in amounts:
             each[meant] = each.pop(resource)
@@ -443,7 +405,7 @@ def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shorta
     return delete_pods(view, victims, f", which frees {freed} on node {info.name}")
 
 
-def _reduce_request(view: View, shortage: Shortage) -> _Step | None:
+def _reduce_request(view: View, shortage: Shortage) -> Remedy | None:
     resource = shortage.resource
     if resource == PODS:
         return None
@@ -464,32 +426,34 @@ def _reduce_request(view: View, shortage: Shortage) -> _Step | None:
     if after <= 0:
         if shortage.free > 0 or resource in (requests.CPU, requests.MEMORY):
             return None
-        return _Step(f"drop {who}'s request for {resource}", _set_request_edit(largest, resource, None), LARGE)
+        return Remedy("", LARGE, f"drop {who}'s request for {resource}", _set_request_edit(largest, resource, None))
     text = f"lower {who}'s request for {resource} from {source.requests[resource]} to {amount(resource, after)}"
-    return _Step(text, _set_request_edit(largest, resource, after), int(4 * part), part)
+    return Remedy("", int(4 * part), text, _set_request_edit(largest, resource, after), distance=part)
 
 
 def _set_request_edit(container: Container | None, resource: str, number: int | None) -> Edit:
+    """Return an edit that sets or drops the request of a container, or of the whole pod if `container` is None."""
+
     def edit(spec: PodSpec) -> bool:
-        if container is None:
-            return spec.resources is not None and _set(spec.resources, resource, number)
-        found = [each for each in (*spec.containers, *spec.init_containers) if each.name == container.name]
-        return bool(found) and all(_set(each.resources, resource, number) for each in found)
+        own = [each.resources for each in containers_of(spec) if container and each.name == container.name]
+        found = own if container is not None else [spec.resources] if spec.resources is not None else []
+        if number is None:
+            found = [each for each in found if resource in each.requests or resource in each.limits]
+        for each in found:
+            _set_request(each, resource, number)
+        return bool(found)
 
     return edit
 
 
-def _set(of: ResourceRequirements, resource: str, number: int | None) -> bool:
+def _set_request(of: ResourceRequirements, resource: str, number: int | None) -> None:
     if number is None:
-        if resource not in of.requests and resource not in of.limits:
-            return False
         of.requests.pop(resource, None)
         of.limits.pop(resource, None)
-        return True
+        return
     of.requests[resource] = quantity(resource, number)
     if resource in of.limits and resource not in (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE):
         of.limits[resource] = of.requests[resource]  # of these requests and limits must be the same
-    return True
 
 
 def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
@@ -527,10 +491,8 @@ def declared_features(view: View, info: NodeInfo, _status: Status) -> Iterator[R
         node.status.declared_features = sorted({*node.status.declared_features, *missing})
 
     summary = f"upgrade the kubelet of node {info.name}, so that it declares {' and '.join(missing)}"
-    idea = Remedy("upgrade kubelet", LARGE, summary)
-    changed = node_change(idea, info.node, upgrade)
-    change = structs.replace(changed.changes[0], command="")  # nothing that kubectl could do
-    yield replace(changed, changes=(change,))
+    changed = object_change(Remedy("upgrade kubelet", LARGE, summary), info.node, upgrade)
+    yield replace(changed, changes=(structs.replace(changed.changes[0], command=""),))  # kubectl cannot do it
 
 
 # -- ports
@@ -547,21 +509,14 @@ def ports(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
             wanted[port.port] = free if free < 65536 else next(each for each in range(1024, 65536) if each not in taken)
             own.add(wanted[port.port])
     shown = " and ".join(f"{old} to {new}" for old, new in wanted.items())
-    yield Remedy("other port", MODEST, f"change the host port {shown}", edit=_moving_ports(wanted))
+
+    def edit(spec: PodSpec) -> bool:
+        found = [port for each in containers_of(spec) for port in each.ports if port.host_port in wanted]
+        for port in found:
+            port.host_port = wanted[port.host_port]
+            port.container_port = port.host_port if spec.host_network else port.container_port
+        return bool(found)
+
+    yield Remedy("other port", MODEST, f"change the host port {shown}", edit)
     yield add_node(view, info.node)
     yield from delete_pods(view, [pod for _, pod in held], f", which has the port on node {info.name}")
-
-
-def _moving_ports(wanted: dict[int, int]) -> Edit:
-    def edit(spec: PodSpec) -> bool:
-        found = False
-        for container in (*spec.containers, *spec.init_containers):
-            for port in container.ports:
-                if port.host_port in wanted:
-                    found = True
-                    port.host_port = wanted[port.host_port]
-                    if spec.host_network:
-                        port.container_port = port.host_port
-        return found
-
-    return edit

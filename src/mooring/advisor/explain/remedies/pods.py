@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mooring.advisor.explain.reasons.pods import term_text
+from mooring.advisor.explain.reasons import term_text
 from mooring.advisor.explain.remedies.remedy import (
     BOUND,
     LARGE,
@@ -15,6 +15,7 @@ from mooring.advisor.explain.remedies.remedy import (
     delete_pods,
     label_node,
 )
+from mooring.advisor.explain.subject import setting
 from mooring.advisor.explain.view import Spread, UnmetPodTerm, View
 from mooring.advisor.node_facts import similar
 from mooring.api.core_v1 import PodAffinityTerm, PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
@@ -28,13 +29,10 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         return
     unlabelled = [each for each in broken if each.domain is None]
     if unlabelled:
-        if meant := similar(unlabelled[0].constraint.topology_key, info.node.metadata.labels):
-            yield Remedy(
-                "correct topologyKey",
-                BOUND,
-                f"correct topologyKey {unlabelled[0].constraint.topology_key} to {meant}",
-                edit=_each(unlabelled[:1], lambda own, _: setattr(own, "topology_key", meant)),
-            )
+        key = unlabelled[0].constraint.topology_key
+        if meant := similar(key, info.node.metadata.labels):
+            edit = _each(unlabelled[:1], lambda own, _: setattr(own, "topology_key", meant))
+            yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
         wanted: dict[str, str | None] = {
             each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
         }
@@ -42,34 +40,24 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         return
     old = [each for each in broken if view.old_pods_counted(each.index)]
     if old and view.features.spread_label_keys:
-        keys = " and ".join(each.constraint.topology_key for each in old)
-        yield Remedy(
-            "count the new revision",
-            BOUND,
-            f"spread over {keys} counting only pods of the new template (matchLabelKeys: pod-template-hash)",
-            edit=_each(old, lambda own, _: own.match_label_keys.append("pod-template-hash")),
-        )
-    yield Remedy(
-        "raise maxSkew",
-        SMALL * len(broken),
-        " and ".join(f"raise maxSkew of {each.constraint.topology_key} to {each.skew}" for each in broken),
-        edit=_each(broken, lambda own, each: setattr(own, "max_skew", each.skew)),
-    )
+        text = f"spread over {_keys(old)} counting only pods of the new template (matchLabelKeys: pod-template-hash)"
+        edit = _each(old, lambda own, _: own.match_label_keys.append("pod-template-hash"))
+        yield Remedy("count the new revision", BOUND, text, edit)
+    words = [f"raise maxSkew of {each.constraint.topology_key} to {each.skew}" for each in broken]
+    edit = _each(broken, lambda own, each: setattr(own, "max_skew", each.skew))
+    yield Remedy("raise maxSkew", SMALL * len(broken), " and ".join(words), edit)
     few = [each for each in broken if each.constraint.min_domains and each.domains < each.constraint.min_domains]
     if few:
-        yield Remedy(
-            "lower minDomains",
-            SMALL * len(few),
-            " and ".join(f"lower minDomains of {each.constraint.topology_key} to {each.domains}" for each in few),
-            edit=_each(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1))),
-        )
-    yield Remedy(
-        "spread softly",
-        MODEST * len(broken),
-        f"spread over {' and '.join(each.constraint.topology_key for each in broken)} as far as possible only"
-        " (whenUnsatisfiable: ScheduleAnyway)",
-        edit=_each(broken, lambda own, _: setattr(own, "when_unsatisfiable", "ScheduleAnyway")),
-    )
+        words = [f"lower minDomains of {each.constraint.topology_key} to {each.domains}" for each in few]
+        edit = _each(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1)))
+        yield Remedy("lower minDomains", SMALL * len(few), " and ".join(words), edit)
+    text = f"spread over {_keys(broken)} as far as possible only (whenUnsatisfiable: ScheduleAnyway)"
+    edit = _each(broken, lambda own, _: setattr(own, "when_unsatisfiable", "ScheduleAnyway"))
+    yield Remedy("spread softly", MODEST * len(broken), text, edit)
+
+
+def _keys(constraints: list[Spread]) -> str:
+    return " and ".join(each.constraint.topology_key for each in constraints)
 
 
 def _each(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spread], None]) -> Edit:
@@ -108,7 +96,7 @@ def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> I
     for each in apart:
         key = each.term.topology_key
         if each.domain is None and (meant := similar(key, info.node.metadata.labels)):
-            edit = _edit_pod_terms(each, partial(_set_topology_key, meant))
+            edit = _edit_pod_terms(each, setting(topology_key=meant))
             yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
         elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:
             label, old, new, node = found
@@ -117,33 +105,23 @@ def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> I
             yield Remedy("correct peer", BOUND, summary, edit, node=node)
         elif each.kind == "affinity":
             for namespace, node in sorted(view.namespaces_with_peers(each.index).items())[:1]:
-                edit = _edit_pod_terms(each, partial(_set_namespace, namespace))
+                edit = _edit_pod_terms(each, setting(namespaces=[namespace], namespace_selector=None))
                 summary = f"look for pods with {term_text(each.term)} in namespace {namespace}"
                 yield Remedy("correct namespace", BOUND, summary, edit, node=node)
 
 
-def _set_topology_key(wanted: str, term: PodAffinityTerm) -> None:
-    term.topology_key = wanted
-
-
-def _set_namespace(wanted: str, term: PodAffinityTerm) -> None:
-    term.namespaces, term.namespace_selector = [wanted], None
-
-
-def _set_peer(label: str, value: str, term: PodAffinityTerm) -> None:
+def _set_peer(label: str, value: str, term: PodAffinityTerm) -> bool:
     if term.label_selector is not None:
         term.label_selector.match_labels[label] = value
+    return True
 
 
-def _edit_pod_terms(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], None]) -> Edit:
+def _edit_pod_terms(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], bool]) -> Edit:
     def edit(spec: PodSpec) -> bool:
         affinity = spec.affinity
         holder = affinity and (affinity.pod_affinity if apart.kind == "affinity" else affinity.pod_anti_affinity)
         terms = holder.required_during_scheduling_ignored_during_execution if holder else []
-        if apart.index >= len(terms):
-            return False
-        change(terms[apart.index])
-        return True
+        return apart.index < len(terms) and change(terms[apart.index])
 
     return edit
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -17,6 +17,7 @@ from mooring.api.simulation import FAILURE
 from mooring.api.states import priority
 from mooring.constraints.node_selector import required_terms
 
+T = TypeVar("T", bound=Resource)
 Edit = Callable[[PodSpec], bool]
 """A function that changes a pod or workload spec in place; it returns False if there is nothing to change."""
 
@@ -28,6 +29,7 @@ _SIMULATION = "simulation.mooring.dev/"
 _NODE_PARTS = ("capacity", "allocatable", "conditions")
 _SYSTEM_TAINTS = "node.kubernetes.io/"
 _MANY_VICTIMS = 6
+CLAIM_CAVEAT = "a claim cannot be changed: it is deleted and created again"
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,14 @@ class Remedy:
     """The plugin whose rejection it resolves; `remedies` sets it."""
 
 
-def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], command: str = "") -> Remedy:
-    """Return a remedy that changes a node."""
+def object_change(
+    idea: Remedy, before: T, change: Callable[[T], None], command: str = "", *, is_immutable: bool = False
+) -> Remedy:
+    """Return a remedy that changes an object, or deletes it and creates it again if its fields are immutable."""
     after = copy_of(before)
     change(after)
-    return replace(idea, put=(after,), changes=(patches.modification(before, after, command),))
+    made = patches.recreation(before, after) if is_immutable else patches.modification(before, after, command)
+    return replace(idea, put=(after,), changes=(made,))
 
 
 def label_node(view: View, node: Node, labels: dict[str, str | None], *, caveat: str = "") -> Iterator[Remedy]:
@@ -85,7 +90,7 @@ def label_node(view: View, node: Node, labels: dict[str, str | None], *, caveat:
     size = sum(LARGE if key in old else MODEST for key in labels)
     summary = f"label node {name} with {' and '.join(words)}"
     command = patches.kubectl("label", "node", name, *words, *overwrite)
-    yield node_change(Remedy("label node", size, summary, caveat=caveat), node, change, command)
+    yield object_change(Remedy("label node", size, summary, caveat=caveat), node, change, command)
 
 
 def _selecting(view: View, node: Node, keys: set[str]) -> str:

@@ -1,11 +1,20 @@
 """Remedies for rejections because of volumes: other users of a volume, missing claims and volumes, zones, limits."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.labels import satisfying
-from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, Remedy, delete_pods, label_node
+from mooring.advisor.explain.remedies.remedy import (
+    BOUND,
+    CLAIM_CAVEAT,
+    LARGE,
+    Remedy,
+    delete_pods,
+    label_node,
+    object_change,
+)
 from mooring.advisor.explain.storage import (
     claims_of,
     disk_holders,
@@ -91,33 +100,30 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
     usable = [each for each in known if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     if not name:
         for each in usable[:1]:
-            after = copy_of(claim)
-            after.spec.storage_class_name = each.metadata.name
             summary = f"give claim {full_name(claim)} the StorageClass {each.metadata.name}"
-            change = patches.modification(claim, after)
-            yield Remedy("correct class", BOUND, summary, put=(after,), changes=(change,))
+            edit = partial(_set_claim_class, each.metadata.name)
+            yield object_change(Remedy("correct class", BOUND, summary), claim, edit)
         return
     meant = similar(name, [each.metadata.name for each in usable])
     volume = ephemeral_volume(view.pod, claim.metadata.name)
     if meant and volume is not None:
-        after = copy_of(claim)
-        after.spec.storage_class_name = meant
         summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"
-        edit = partial(_set_class, volume, meant)
-        yield Remedy("correct class", BOUND, summary, edit, put=(after,))
+        idea = Remedy("correct class", BOUND, summary, partial(_set_class, volume, meant))
+        yield replace(object_change(idea, claim, partial(_set_claim_class, meant)), changes=())
     elif meant and not is_numbered(view.subject.source, claim.metadata.name):
-        after = copy_of(claim)
-        after.spec.storage_class_name = meant
-        change = patches.recreation(claim, after)
         summary = f"correct the StorageClass of claim {full_name(claim)} from {name} to {meant}"
-        caveat = "a claim cannot be changed: it is deleted and created again"
-        yield Remedy("correct class", BOUND, summary, put=(after,), changes=(change,), caveat=caveat)
+        idea = Remedy("correct class", BOUND, summary, caveat=CLAIM_CAVEAT)
+        yield object_change(idea, claim, partial(_set_claim_class, meant), is_immutable=True)
     for model in [each for each in usable if each.provisioner != NO_PROVISIONER][:1]:
         made = copy_of(model)
         made.metadata = ObjectMeta(name=name)
         change = patches.creation(made)
         summary = f"create StorageClass {name} like {model.metadata.name}"
         yield Remedy("create class", LARGE - 1, summary, put=(made,), changes=(change,))
+
+
+def _set_claim_class(wanted: str, claim: PersistentVolumeClaim) -> None:
+    claim.spec.storage_class_name = wanted
 
 
 def _set_class(volume: str, wanted: str, spec: PodSpec) -> bool:
@@ -139,8 +145,6 @@ def _volume_for(view: View, claim: PersistentVolumeClaim, name: str = "") -> Per
     base = f"for-{claim.metadata.namespace}-{claim.metadata.name}"
     free = next(each for each in (base, *(f"{base}-{number}" for number in range(2, 1000))) if each not in known)
     return PersistentVolume(
-        api_version="v1",
-        kind="PersistentVolume",
         metadata=ObjectMeta(name=name or free),
         spec=PersistentVolumeSpec(
             capacity={STORAGE: claim.spec.resources.requests.get(STORAGE) or parse(_SIZE)},
@@ -229,15 +233,13 @@ def _claim(view: View, name: str) -> PersistentVolumeClaim:
         )
         if template is not None:
             spec = copy_of(template.spec)
-            return PersistentVolumeClaim(api_version="v1", kind="PersistentVolumeClaim", metadata=meta, spec=spec)
+            return PersistentVolumeClaim(metadata=meta, spec=spec)
     classes = [
         each.metadata.name
         for each in view.objects(StorageClass).values()
         if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and each.provisioner not in ("", NO_PROVISIONER)
     ]
     return PersistentVolumeClaim(
-        api_version="v1",
-        kind="PersistentVolumeClaim",
         metadata=meta,
         spec=PersistentVolumeClaimSpec(
             access_modes=["ReadWriteOnce"],
@@ -258,21 +260,17 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     wanted: dict[str, str | None] = {key: values[0] for _, key, values in wrong}
     yield from label_node(view, info.node, wanted, caveat="only if the node really is there")
     for volume, key, _ in wrong:
-        after = copy_of(volume)
-        if key in labels:
-            after.metadata.labels[key] = labels[key]
-        else:
-            del after.metadata.labels[key]
         word = f"{key}={labels[key]}" if key in labels else f"{key}-"
-        name = volume.metadata.name
-        yield Remedy(
-            "label volume",
-            LARGE + 1,
-            f"label volume {name} with {word}",
-            put=(after,),
-            changes=(patches.modification(volume, after, patches.kubectl("label", "pv", name, word, "--overwrite")),),
-            caveat="only if the volume really is there",
-        )
+        command = patches.kubectl("label", "pv", volume.metadata.name, word, "--overwrite")
+        summary = f"label volume {volume.metadata.name} with {word}"
+        idea = Remedy("label volume", LARGE + 1, summary, caveat="only if the volume really is there")
+        yield object_change(idea, volume, partial(_set_label, key, labels.get(key)), command)
+
+
+def _set_label(key: str, value: str | None, volume: PersistentVolume) -> None:
+    volume.metadata.labels.pop(key)
+    if value is not None:
+        volume.metadata.labels[key] = value
 
 
 def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:

@@ -1,16 +1,12 @@
-"""Group nodes with the same text, and format lists of names."""
+"""Format lists of names, requirements and hints, and group nodes with the same text."""
 
 from collections.abc import Callable, Iterable, Sequence
 
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import NodeSelectorRequirement, Pod
 from mooring.scheduler.facade import NodeInfo
 
 Groups = list[tuple[str, list[NodeInfo]]]
 _NAMED = 3
-
-
-def as_one(infos: Sequence[NodeInfo], text: str) -> Groups:
-    return [(text, list(infos))]
 
 
 def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Groups:
@@ -36,3 +32,13 @@ def did_you_mean(word: str) -> str:
 
 def pods_named(pods: Iterable[Pod]) -> str:
     return some([f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods])
+
+
+def shown_requirement(requirement: NodeSelectorRequirement, *, from_pair: bool = False) -> str:
+    if from_pair:
+        return f"{requirement.key}={requirement.values[0]}"
+    values = ", ".join(requirement.values)
+    match requirement.operator:
+        case "In" | "NotIn":
+            return f"{requirement.key} {requirement.operator} [{values}]"
+    return f"{requirement.key} {requirement.operator} {values}".strip()

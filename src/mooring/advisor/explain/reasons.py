@@ -1,12 +1,18 @@
-"""Describe rejections because of a node's own fields: name, taints, labels, resources and ports."""
+"""Describe why a plugin rejects nodes, with the compared values.
 
-from collections.abc import Sequence
+`describe` takes nodes that a plugin rejected with the same status, and groups them by text, so that five thousand nodes
+become a few lines. For an unknown plugin (a user's own), the text is its own message. Texts about volumes and devices
+are in ``storage.py`` and ``devices.py``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from mooring.advisor.explain.reasons.groups import Groups, as_one, by_text, pods_named, some
-from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, amount
+from mooring.advisor.explain import devices, storage
+from mooring.advisor.explain.view import PODS, Shortage, Spread, Unmet, UnmetPodTerm, View, amount
+from mooring.advisor.explain.wording import Groups, by_text, pods_named, shown_requirement, some
 from mooring.advisor.node_facts import shown_taint
-from mooring.api.core_v1 import Node, NodeSelectorRequirement, Taint, Toleration
+from mooring.api.core_v1 import Node, Taint, Toleration
 from mooring.cel.environment import Program
 from mooring.cel.tracing import Finding, trace
 from mooring.cel.values import Timestamp
@@ -14,6 +20,7 @@ from mooring.constraints import node_selector, semver
 from mooring.constraints.celenv import NODE, TAINT
 from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.options import GATES, ConstraintOptions
+from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
@@ -24,14 +31,6 @@ _OPTIONS = {
     **dict.fromkeys(semver.OPERATORS, "semver_operators"),
 }
 """By toleration operator, the feature gate that enables it."""
-
-
-def unschedulable(_view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
-    return as_one(infos, "cordoned: spec.unschedulable is true")
-
-
-def node_name(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
-    return as_one(infos, f"the pod names the node {view.pod.spec.node_name}")
 
 
 # -- taints
@@ -116,9 +115,9 @@ def findings_text(expression: str, findings: Sequence[Finding]) -> str:
 # -- labels
 
 
-def affinity(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
+def node_affinity(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
     if any("scheduler-enforced" in reason for reason in status.reasons):
-        return as_one(infos, "the scheduler's configuration (addedAffinity) does not allow this node for any pod")
+        return "the scheduler's configuration (addedAffinity) does not allow this node for any pod"
     keys = _label_keys(view)
     known: dict[tuple[object, ...], str] = {}
 
@@ -183,25 +182,14 @@ def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
     return f"{shown} does not hold: the label is {value!r}"
 
 
-def shown_requirement(requirement: NodeSelectorRequirement, *, from_pair: bool = False) -> str:
-    if from_pair:
-        return f"{requirement.key}={requirement.values[0]}"
-    values = ", ".join(requirement.values)
-    match requirement.operator:
-        case "In" | "NotIn":
-            return f"{requirement.key} {requirement.operator} [{values}]"
-    return f"{requirement.key} {requirement.operator} {values}".strip()
-
-
 # -- resources and ports
 
 
-def resources(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+def resources(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
     if len(infos) == 1:
-        return as_one(infos, "; ".join(map(_shortage_text, view.shortages(infos[0]))))
+        return "; ".join(map(_shortage_text, view.shortages(infos[0])))
     nearest = min(infos, key=lambda info: (relative_shortage(view.shortages(info)), info.name))
-    parts = [_most_free(each, nearest.name) for each in view.shortages(nearest)]
-    return as_one(infos, "; ".join(parts))
+    return "; ".join(_most_free(each, nearest.name) for each in view.shortages(nearest))
 
 
 def _most_free(each: Shortage, node: str) -> str:
@@ -226,12 +214,97 @@ def _shortage_text(each: Shortage) -> str:
     return f"{asked}, and {free} of {there} is free: {amount(each.resource, each.missing)} is missing"
 
 
-def ports(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
-    taken: dict[str, None] = {}
-    holders = []
-    for info in infos:
-        for port, holder in view.port_holders(info):
-            taken[f"{port.port}/{port.protocol}"] = None
-            holders.append(holder)
+def ports(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
+    held = [each for info in infos for each in view.port_holders(info)]
+    taken = list(dict.fromkeys(f"{port.port}/{port.protocol}" for port, _ in held))
     plural = "s" if len(taken) > 1 else ""
-    return as_one(infos, f"host port{plural} {some(list(taken))} taken by {pods_named(holders)}") if taken else []
+    return f"host port{plural} {some(taken)} taken by {pods_named(pod for _, pod in held)}" if taken else ""
+
+
+# -- other pods
+
+_FEW = 5
+"""The maximum number of topology domains that are described one by one."""
+
+
+def spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    if not view.pod.spec.topology_spread_constraints:
+        return []
+    return by_text(infos, lambda info: "; ".join(map(spread_text, view.broken_spreads(info.node))))
+
+
+def spread_text(each: Spread) -> str:
+    constraint = each.constraint
+    if each.domain is None:
+        return f"the node has no label {constraint.topology_key}, which a spread constraint asks for"
+    text = f"{constraint.topology_key}={each.domain} has {each.count} matching pods"
+    if constraint.min_domains and each.domains < constraint.min_domains:
+        least = f"there are {each.domains} domains of minDomains {constraint.min_domains}, so the least counts as 0"
+    else:
+        least = f"the least is {each.least} ({each.least_domain})"
+    return f"{text}, {least}: one more would be a skew of {each.skew}, maxSkew is {constraint.max_skew}"
+
+
+def pod_affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    """Describe the affinity terms that do not hold; domain by domain if there are few."""
+    unmet = {info.name: view.unmet_pod_terms(info.node) for info in infos}
+    by_terms: dict[tuple[tuple[str, int, str], ...], list[NodeInfo]] = {}
+    for info in infos:
+        key = tuple((each.kind, each.index, each.term.topology_key) for each in unmet[info.name])
+        by_terms.setdefault(key, []).append(info)
+    groups: Groups = []
+    for members in by_terms.values():
+        if len({tuple(each.domain for each in unmet[info.name]) for info in members}) <= _FEW:
+            groups += by_text(members, lambda info: "; ".join(_pod_term_text([each]) for each in unmet[info.name]))
+        else:
+            alike = zip(*(unmet[info.name] for info in members), strict=True)
+            groups.append(("; ".join(map(_pod_term_text, alike)), members))
+    return groups
+
+
+def _pod_term_text(same: Sequence[UnmetPodTerm]) -> str:
+    """Describe a pod-affinity term that one node does not meet, or that many nodes in different domains do not meet."""
+    first, is_one = same[0], len(same) == 1
+    key, selector = first.term.topology_key, term_text(first.term)
+    if is_one and first.domain is None:
+        return f"the node has no label {key}, which pod affinity asks for"
+    if first.kind == "affinity":
+        return f"no pod with {selector} is in {f'{key}={first.domain}' if is_one else f'the same {key}'}"
+    who = pods_named(pod for each in same[:_FEW] for pod in each.holders)
+    where = f"in {key}={first.domain} there is {who}, " if is_one else f"in each {key} there is a pod "
+    if first.kind == "anti-affinity":
+        where += f"from which anti-affinity ({selector}) keeps away"
+    else:
+        where += f"whose anti-affinity ({selector}) keeps this pod away"
+    return where if is_one else f"{where}, such as {who}"
+
+
+def term_text(term: AffinityTerm) -> str:
+    return str(term.selector) or "any labels"
+
+
+Describer = Callable[[View, Sequence[NodeInfo], Status], Groups | str]
+"""A function that returns one text for all nodes that a plugin rejects with one status, or groups them by text."""
+
+_DESCRIBERS: Mapping[str, Describer] = {
+    "NodeUnschedulable": lambda *_: "cordoned: spec.unschedulable is true",
+    "NodeName": lambda view, *_: f"the pod names the node {view.pod.spec.node_name}",
+    "TaintToleration": taints,
+    "NodeAffinity": node_affinity,
+    "NodePorts": ports,
+    "NodeResourcesFit": resources,
+    "PodTopologySpread": spread,
+    "InterPodAffinity": pod_affinity,
+    "VolumeRestrictions": storage.describe_restrictions,
+    "VolumeBinding": storage.describe_binding,
+    "VolumeZone": storage.describe_zone,
+    "NodeVolumeLimits": storage.describe_limits,
+    "DynamicResources": devices.describe_lacking,
+}
+
+
+def describe(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
+    """Group nodes that a plugin rejected by the text that describes why."""
+    describer = _DESCRIBERS.get(status.plugin)
+    found = (describer(view, infos, status) if describer is not None else "") or status.message
+    return [(found, list(infos))] if isinstance(found, str) else found

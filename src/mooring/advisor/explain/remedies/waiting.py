@@ -1,0 +1,248 @@
+"""Remedies for pods that wait for an image or for a claim: another image, Secret, revision, class or claim."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from mooring.advisor.explain import patches
+from mooring.advisor.explain.causes.running import IMAGE_CAUSES, holders_of_claims
+from mooring.advisor.explain.images import PulledImage, PulledImages, containers_of, registry_of
+from mooring.advisor.explain.patches import kubectl
+from mooring.advisor.explain.remedies.context import Context
+from mooring.advisor.explain.remedies.remedy import BOUND, CLAIM_CAVEAT, LARGE, MODEST, SMALL
+from mooring.advisor.explain.search import Candidate, pod_change
+from mooring.advisor.explain.storage import (
+    claim_sources,
+    ephemeral_volume,
+    is_numbered,
+    without_binding,
+    working_provisioners,
+)
+from mooring.advisor.explain.subject import setting, setting_in
+from mooring.advisor.node_facts import nearest, similar
+from mooring.advisor.snapshot.owners import owners_of
+from mooring.api.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, StatefulSet
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import (
+    Affinity,
+    Container,
+    LocalObjectReference,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+)
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta
+from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.facade import NO_PROVISIONER, claim_names, class_of
+
+_HOSTNAME = "kubernetes.io/hostname"
+_OWN_LABELS = ("pod-template-hash", "controller-revision-hash", "statefulset.kubernetes.io/pod-name")
+_REFUSED = re.compile(r"denied|unauthori[sz]ed|authenticat|authori[sz]ation|forbidden|\b40[13]\b", re.IGNORECASE)
+"""What registries and kubelets say if the pull lacks credentials."""
+
+
+def pulls(context: Context) -> Iterator[Candidate]:
+    """Suggest a pulled image that was probably meant, the Secret that other pods pull with, or the revision before."""
+    known = context.snapshot.derived(PulledImages.of)
+    found = {image: known.meant_by(image) for image in failing_images(context.pod)}
+    meant = {image: each for image, each in found.items() if each is not None}
+    are_misspellings = all(each.is_misspelling for each in meant.values())
+    if are_misspellings:
+        yield from _run_images(context, meant, BOUND)
+    if "ErrImageNeverPull" in context.cause.text:
+        caveat = "the registry must have the image"
+        edit = setting_in(_never_pulled, image_pull_policy="IfNotPresent")
+        yield from context.edit("pull the image where it is missing (imagePullPolicy)", MODEST, edit, caveat)
+    yield from _secrets(context, known)
+    yield from undo(context)
+    if not are_misspellings:
+        yield from _run_images(context, meant, MODEST)
+
+
+def failing_images(pod: Pod) -> list[str]:
+    """Return the images of containers that wait for an image."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    waiting = {
+        each.name for each in statuses if each.state.waiting is not None and "Image" in each.state.waiting.reason
+    }
+    return list(dict.fromkeys(each.image for each in containers_of(pod.spec) if each.name in waiting))
+
+
+def _run_images(context: Context, meant: Mapping[str, PulledImage], size: int) -> Iterator[Candidate]:
+    """Suggest pulled images in place of all those that cannot be pulled."""
+    words = [
+        f"correct image {image} to {each.name}"
+        if each.is_misspelling
+        else f"run image {each.name}, which {each.place} has, instead of {image}"
+        for image, each in meant.items()
+    ]
+
+    def edit(spec: PodSpec) -> bool:
+        found = [each for each in containers_of(spec) if each.image in meant]
+        for each in found:
+            each.image = meant[each.image].name
+        return bool(found)
+
+    yield from context.edit(" and ".join(words), size, edit)
+
+
+def _never_pulled(spec: PodSpec) -> list[Container]:
+    return [each for each in containers_of(spec) if each.image_pull_policy == "Never"]
+
+
+def _secrets(context: Context, known: PulledImages) -> Iterator[Candidate]:
+    """Suggest the Secret with which pods of the same namespace have pulled from the same registry."""
+    if not is_refused(context.cause.text):
+        return
+    own = [each.name for each in context.pod.spec.image_pull_secrets]
+    for image in failing_images(context.pod):
+        there = known.secrets.get(registry_of(image), {}).get(context.namespace, {})
+        for name, user in there.items():
+            if name in own:
+                continue
+            old = next((each for each in own if similar(each, [name])), "")
+            kept = [LocalObjectReference(name=each) for each in own if each != old]
+            edit = setting(image_pull_secrets=[*kept, LocalObjectReference(name=name)])
+            if old:
+                yield from context.edit(f"correct the imagePullSecret {old} to {name}", BOUND, edit)
+            else:
+                summary = f"pull with the Secret {name} (imagePullSecrets), as pod {user.metadata.name} does"
+                yield from context.edit(summary, SMALL, edit)
+
+
+def is_refused(text: str) -> bool:
+    """Return whether a message says that a registry refuses the pull for want of rights."""
+    return bool(_REFUSED.search(text))
+
+
+def undo(context: Context) -> Iterator[Candidate]:
+    """Suggest `kubectl rollout undo` of a Deployment whose revision before runs or has run."""
+    source = context.subject.source
+    older = _working_revision(context, source) if isinstance(source, Deployment) else None
+    if older is None:
+        return
+    template = copy_of(older.spec.template)
+    template.metadata.labels.pop("pod-template-hash", None)
+    meta = source.metadata
+    command = kubectl("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
+    summary = f"roll deployment {meta.name} back to the revision before"
+    yield from context.workload(summary, MODEST, setting(template=template), command)
+
+
+def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None:
+    """Return the revision before the current one if it has available pods, or images that were all pulled before."""
+    mine = owners_of(context.snapshot).replica_sets_of(source)
+    ranked = sorted(mine, key=lambda each: int(each.metadata.annotations.get("deployment.kubernetes.io/revision", "0")))
+    if len(ranked) < 2:
+        return None
+    older, newer = ({each.image for each in containers_of(found.spec.template.spec)} for found in ranked[-2:])
+    known = context.snapshot.derived(PulledImages.of)
+    is_pulled = context.cause.code in IMAGE_CAUSES and older != newer and all(map(known.place_of, older))
+    return ranked[-2] if ranked[-2].status.available_replicas or is_pulled else None
+
+
+# -- claims
+
+
+def provisioning(context: Context) -> Iterator[Candidate]:
+    """Suggest the provisioner that a StorageClass means, or a class whose provisioner makes volumes."""
+    working = context.snapshot.derived(working_provisioners)
+    for name in claim_names(context.pod):
+        claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
+        found = context.snapshot.find(StorageClass, "", class_of(claim)) if claim is not None else None
+        if claim is None or found is None or claim.spec.volume_name or found.provisioner in working:
+            continue
+        if meant := nearest(found.provisioner, working):
+            after = copy_of(found)
+            after.provisioner = meant
+            summary = f"correct provisioner {found.provisioner} of StorageClass {found.metadata.name} to {meant}"
+            yield context.candidate(summary, BOUND, [patches.recreation(found, after)], put=(after,))
+        for other in context.snapshot.all(StorageClass):
+            if other.provisioner in working and other.provisioner != NO_PROVISIONER:
+                yield from _use_class(context, claim, found, other)
+
+
+def _has_template(context: Context, claim: str) -> bool:
+    return is_numbered(context.subject.source, claim) or ephemeral_volume(context.pod, claim) is not None
+
+
+def _use_class(
+    context: Context, claim: PersistentVolumeClaim, old: StorageClass, new: StorageClass
+) -> Iterator[Candidate]:
+    """Suggest another class for a claim, or for all claims of the class if a workload makes the claims itself."""
+    name = claim.metadata.name
+    if _has_template(context, name):
+        after = copy_of(new)
+        after.metadata = copy_of(old.metadata)
+        summary = f"let StorageClass {old.metadata.name} make volumes as {new.metadata.name} does ({new.provisioner})"
+        caveat = "claims of that class that have no volume yet get one, too"
+        yield context.candidate(summary, BOUND, [patches.recreation(old, after)], put=(after,), caveat=caveat)
+        return
+    replaced = without_binding(claim)
+    replaced.spec.storage_class_name = new.metadata.name
+    summary = f"give claim {context.namespace}/{name} the StorageClass {new.metadata.name}, whose provisioner works"
+    change = patches.recreation(claim, replaced)
+    yield context.candidate(summary, BOUND, [change], put=(replaced,), caveat=CLAIM_CAVEAT)
+
+
+def in_use(context: Context) -> Iterator[Candidate]:
+    """Suggest that old pods go first, that pods share the node, or a claim of its own, for a claim in use."""
+    for name, holders in holders_of_claims(context.snapshot, context.pod).items():
+        claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
+        if not holders or claim is None:
+            continue
+        siblings = {each.metadata.name for each in context.subject.siblings}
+        is_own = siblings.issuperset(each.metadata.name for each in holders)
+        if is_own:
+            yield from _replace_at_once(context)
+        if "ReadWriteOncePod" not in claim.spec.access_modes:
+            yield from _same_node(context, holders[0])
+        if is_own:
+            yield from context.scale_down(len(holders))
+        else:
+            yield from _own_claim(context, claim)
+
+
+def _replace_at_once(context: Context) -> Iterator[Candidate]:
+    source = context.subject.source
+    if isinstance(source, Deployment) and source.spec.replicas in (None, 1) and source.spec.strategy.type != "Recreate":
+        summary = f"let deployment {source.metadata.name} replace its pods at once (strategy: Recreate)"
+        edit = setting(strategy=DeploymentStrategy(type="Recreate"))
+        yield from context.workload(summary, SMALL, edit, caveat="no pod runs while they are replaced")
+
+
+def _same_node(context: Context, holder: Pod) -> Iterator[Candidate]:
+    labels = {key: value for key, value in holder.metadata.labels.items() if key not in _OWN_LABELS}
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=_HOSTNAME)
+
+    def edit(spec: PodSpec) -> bool:
+        affinity = spec.affinity or Affinity()
+        pods = affinity.pod_affinity or PodAffinity()
+        pods.required_during_scheduling_ignored_during_execution.append(term)
+        affinity.pod_affinity, spec.affinity = pods, affinity
+        return bool(labels)
+
+    name = f"{holder.metadata.namespace}/{holder.metadata.name}"
+    yield from context.edit(f"put the pod on the node of {name}, which uses the claim (pod affinity)", MODEST, edit)
+
+
+def _own_claim(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
+    """Suggest a new, empty claim like the one in use, for a workload that names the claim itself."""
+    source, old = context.subject.source, claim.metadata.name
+    if _has_template(context, old) or isinstance(source, StatefulSet):
+        return
+    made = without_binding(claim)
+    made.metadata = ObjectMeta(name=f"{old}-{source.metadata.name}", namespace=context.namespace)
+    if context.snapshot.find(PersistentVolumeClaim, context.namespace, made.metadata.name) is not None:
+        return
+
+    def named(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
+        return [each for each in claim_sources(spec) if each.claim_name == old]
+
+    after = context.subject.edited(setting_in(named, claim_name=made.metadata.name))
+    if after is not None:
+        changes = [patches.creation(made), pod_change(context.subject, after)]
+        summary, caveat = f"give it a claim of its own, {made.metadata.name}", "the new volume is empty"
+        yield context.candidate(summary, LARGE, changes, after, put=(made,), caveat=caveat)
