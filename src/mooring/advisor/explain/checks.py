@@ -11,7 +11,7 @@ from mooring.advisor.explain.patches import kubectl
 from mooring.advisor.explain.remedies.waiting import failing_images, is_refused
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.subject import Subject
-from mooring.advisor.explain.wording import some
+from mooring.advisor.explain.wording import listed
 from mooring.advisor.node_facts import similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec
@@ -49,7 +49,7 @@ def _image(snapshot: Snapshot, subject: Subject, cause: Cause) -> Iterator[str]:
                 f" use: `{copy} | kubectl create -n {space} -f -` copies it; then name it in imagePullSecrets"
             )
         elif own:
-            yield f"does Secret {some(own)} of namespace {space} exist, and is it for {registry}?"
+            yield f"does Secret {listed(own)} of namespace {space} exist, and is it for {registry}?"
         elif is_refused(cause.text):
             secret = f"kubectl create secret docker-registry regcred -n {space} --docker-server={registry}"
             yield f"the pod names no imagePullSecrets: `{secret} …` creates one for {registry}"
@@ -63,7 +63,7 @@ def _driver(snapshot: Snapshot, _subject: Subject, cause: Cause) -> Iterator[str
     yield from _installer(snapshot, named[1] if named is not None else "", "the DRA driver")
     if drivers:
         classes = [each.metadata.name for each in snapshot.all(DeviceClass)]
-        yield f"drivers with devices here are {some(drivers)}, and DeviceClasses are {some(classes)}"
+        yield f"drivers with devices here are {listed(drivers)}, and DeviceClasses are {listed(classes)}"
 
 
 def _provisioner(snapshot: Snapshot, subject: Subject, _cause: Cause) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _provisioner(snapshot: Snapshot, subject: Subject, _cause: Cause) -> Iterato
 
 
 def _installer(snapshot: Snapshot, name: str, what: str) -> Iterator[str]:
-    """Yield what to check about the workload that runs a driver: whether it exists, has nodes, and runs."""
+    """Yield what to check about the workload that seems to run the driver `name`: is it installed, placed, ready?"""
     found = _workload_naming(snapshot, name)
     if found is None:
         yield f"is {what} {name} installed? No workload of the cluster names it" if name else f"is {what} installed?"

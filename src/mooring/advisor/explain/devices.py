@@ -85,8 +85,8 @@ def claims_of(view: View) -> list[ResourceClaim]:
 
 
 def requests_on(view: View, node: str) -> list[RequestDevices]:
-    """Return the devices of a node for each request of the pod's unallocated claims."""
-    inventory, allocated = _stock(view)
+    """Return, for each device request in the pod's unallocated claims, which devices of a node it could get."""
+    inventory, allocated = _device_inventory(view)
     pools = inventory.pools_on(view.info(node).row)
     devices = [device for entry in pools if not entry.pool.is_invalid for device in entry.devices]
     found = []
@@ -96,7 +96,7 @@ def requests_on(view: View, node: str) -> list[RequestDevices]:
                 requests = device_requests_of(claim, view.engine.cluster)
             except ClaimError:
                 continue
-            found += [_matched(view, claim, way, devices, allocated) for ways in requests for way in ways]
+            found += [_match_request(view, claim, way, devices, allocated) for ways in requests for way in ways]
     return found
 
 
@@ -106,8 +106,8 @@ def driver_of(device_class: DeviceClass) -> str:
     return next((found[1] for each in expressions if (found := _DRIVER.search(each)) is not None), "")
 
 
-def holders(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
-    """Return the pods whose claims have the given devices allocated."""
+def pods_with_devices(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
+    """Return the placed pods whose claims have at least one of the given devices allocated."""
     wanted = {device.id for device in devices}
     uids = set()
     for claim in view.objects(ResourceClaim).values():
@@ -117,7 +117,7 @@ def holders(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
     return [placed.pod for placed in view.engine.cluster.placed_pods() if placed.pod.metadata.uid in uids]
 
 
-def _stock(view: View) -> tuple[Inventory, Allocated]:
+def _device_inventory(view: View) -> tuple[Inventory, Allocated]:
     shared = view.engine.cluster.shared
     if "advisor" not in shared:
         inventory = Inventory(view.engine.cluster, view.features.constraints)
@@ -128,11 +128,11 @@ def _stock(view: View) -> tuple[Inventory, Allocated]:
     return stock
 
 
-def _matched(
+def _match_request(
     view: View, claim: ResourceClaim, way: Request, devices: Sequence[PooledDevice], allocated: Allocated
 ) -> RequestDevices:
-    of_class, failing = _selected(way.device_class.spec.selectors, devices)
-    selected, own_failing = _selected(way.selectors, of_class)
+    of_class, failing = _select_devices(way.device_class.spec.selectors, devices)
+    selected, own_failing = _select_devices(way.selectors, of_class)
     options = view.features.constraints
     tolerated = [
         each for each in selected if find_untolerated_device_taint(each.taints, way.tolerations, options) is None
@@ -143,10 +143,10 @@ def _matched(
     )
 
 
-def _selected(
+def _select_devices(
     selectors: Sequence[DeviceSelector], devices: Sequence[PooledDevice]
 ) -> tuple[Sequence[PooledDevice], tuple[str, str]]:
-    """Return the devices that all selectors select, and the first selector that selects none, with its error."""
+    """Return the devices that all selectors select; if there are none, also the selector at fault and its error."""
     for selector in selectors:
         expression = selector.cel.expression if selector.cel is not None else ""
         chosen, problem = [], ""
@@ -239,7 +239,7 @@ def _missing_class_cause(view: View, name: str) -> Cause | None:
 
 
 def lacking_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
-    """Return the cause of unmet device requests, for the nodes that come nearest."""
+    """Return the cause for device requests that no node meets, for the nearest node; None if every node meets them."""
     best: tuple[int, str] | None = None
     for info in infos:
         lacking = [each for each in requests_on(view, info.name) if not each.is_enough]

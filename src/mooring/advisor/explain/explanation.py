@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
-from mooring.advisor.explain.causes.creation import Creation, creation, next_run, refusal_of, verdict_of
+from mooring.advisor.explain.causes.creation import PodCreation, check_creation, next_run, refusal_of, verdict_of
 from mooring.advisor.explain.causes.placement import Placement, gated, of_another_scheduler, without_node
 from mooring.advisor.explain.causes.running import node_gone, not_running
 from mooring.advisor.explain.checks import steps_to_check
@@ -39,12 +39,12 @@ from mooring.advisor.explain.search import (
     Search,
     candidate_of,
     join_candidates,
+    nodes_to_try,
     pod_change,
-    targets,
     with_more_nodes,
 )
 from mooring.advisor.explain.storage import unprovisioned
-from mooring.advisor.explain.subject import Subject, companions, setting
+from mooring.advisor.explain.subject import Subject, companion_objects, set_fields
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import NodeFacts
 from mooring.advisor.simulate.options import Settings
@@ -115,20 +115,20 @@ def explain(
     """
     settings = settings or Settings()
     subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod, settings.admission)
-    explaining = _begin(snapshot, subject, settings, engine, wanted=suggestions, words=list(events), details=details)
+    explaining = _prepare(snapshot, subject, settings, engine, wanted=suggestions, words=list(events), details=details)
     return explaining.result()
 
 
 def proposed(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
-    """Return the remedies that help one pod, the smallest first, for the caller to verify by simulation."""
-    explaining = _begin(snapshot, subject, settings, engine, details=False, is_simulated=False)
+    """Return the changes with which the scheduler places one pod, the smallest first; the caller simulates them."""
+    explaining = _prepare(snapshot, subject, settings, engine, details=False, is_simulated=False)
     explaining.result()
     return explaining.candidates
 
 
-def _begin(
+def _prepare(
     snapshot: Snapshot, subject: Subject, settings: Settings, engine: ExplainEngine | None, **fields: Any
 ) -> "_Explaining":
     features = settings.features
@@ -139,17 +139,17 @@ def _begin(
 
 
 def is_answered_by_any(subject: Subject) -> bool:
-    """Return whether one engine, loaded from the snapshot alone, suffices to explain this pod or workload."""
+    """Return whether an engine from `loaded` explains this pod or workload, without further objects or features."""
     return subject.exists and not subject.is_bridged
 
 
 def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tuple[ExplainEngine, SchedulerFeatures]:
-    """Return the scheduler engine to explain one pod or workload with, and the scheduler features that it uses."""
+    """Return a new scheduler engine for one pod or workload, including its claims to be, and the engine's features."""
     features = settings.features
     if subject.is_bridged:
         features = replace(features, constraints=ConstraintOptions())
     engine = loaded(snapshot, dataclass_replace(settings, features=features))
-    for obj in companions(snapshot, subject):
+    for obj in companion_objects(snapshot, subject):
         engine.put(obj)
     return engine, features
 
@@ -185,7 +185,7 @@ class _Explaining:
     pods: int = 1
     wanted_pods: int = 1
     is_complete: bool = False
-    beside: list[Candidate] = field(default_factory=list)
+    also_needed: list[Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.facts = list(self.subject.facts)
@@ -199,41 +199,41 @@ class _Explaining:
         if self.snapshot.forbidden:
             self.facts.append(self.snapshot.rights_note)
         if self.subject.asked is not None:
-            found = self._of_workload(self.subject.asked)
+            found = self._explain_workload(self.subject.asked)
             if found is not None:
                 return found
         elif not self.subject.exists:
             refusal = refusal_of(self.snapshot, self.subject.stored_pod, self.settings.admission)
             if refusal is not None:
-                return self._remedied("NotCreated", refusal)
-        return self._of_pod()
+                return self._explained_with_remedies("NotCreated", refusal)
+        return self._explain_pod()
 
-    def _of_pod(self) -> SchedulingExplanation:
+    def _explain_pod(self) -> SchedulingExplanation:
         pod = self._pod
         if pod.spec.node_name:
             cause = not_running(self.snapshot, pod, self.now)
             if cause is not None and cause.code != "NodeGone" and self.subject.exists:
-                return self._not_running(cause)
+                return self._explain_not_running(cause)
         if has_ended(pod):
-            return self._state("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
+            return self._explained("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
         if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
-            return self._state("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
+            return self._explained("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
         nominated = pod.status.nominated_node_name
         if nominated and not pod.spec.node_name:
             self.facts.append(f"room on node {nominated} is reserved for it (nominatedNodeName)")
         self._note_policies()
         if pod.spec.node_name:
             with self.engine.cluster.trial(remove=[pod]):
-                return self._placed()
+                return self._explain_placed()
         if (pod.spec.scheduler_name or "default-scheduler") not in self.engine.profiles:
-            return self._of_another_scheduler()
-        return self._waiting()
+            return self._explain_other_scheduler()
+        return self._explain_waiting()
 
     # -- workloads
 
-    def _of_workload(self, owner: Resource) -> SchedulingExplanation | None:
-        """Explain the problem that most pods of a workload have; None if the examined pod has the same one."""
-        made = creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
+    def _explain_workload(self, owner: Resource) -> SchedulingExplanation | None:
+        """Explain the problem of most pods of a workload; None if there is none, or if most only have no node."""
+        made = check_creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
         siblings = self.subject.siblings
         waiting = [pod for pod in siblings if waits(pod)]
         broken = [
@@ -263,17 +263,17 @@ class _Explaining:
             found = creation_remedies(self.snapshot, self.subject, made.cause, needed)
             if worst == "creation":
                 self.pods = made.missing
-                self.beside = Search(self._view(self.subject)).run(1) if waiting and self.wanted else []
-                return self._stated("NotCreated", made.cause, self._verified(found))
-            self.beside = found[:1]
+                self.also_needed = Search(self._view(self.subject)).run(1) if waiting and self.wanted else []
+                return self._explained_by("NotCreated", made.cause, self._verify(found))
+            self.also_needed = found[:1]
         if worst == "running":
             pod, cause = broken[0]
             self.subject = dataclass_replace(self.subject, pod=pod, exists=True)
-            return self._not_running(cause)
+            return self._explain_not_running(cause)
         return None
 
     def _note_others(
-        self, worst: str, made: Creation, waiting: Sequence[Pod], broken: Sequence[tuple[Pod, Cause]]
+        self, worst: str, made: PodCreation, waiting: Sequence[Pod], broken: Sequence[tuple[Pod, Cause]]
     ) -> None:
         if worst != "creation" and made.cause is not None:
             self.facts.append(f"{made.missing} more do not exist: {made.cause.text}")
@@ -282,10 +282,10 @@ class _Explaining:
         if worst != "running" and broken:
             self.facts.append(f"{len(broken)} more have a node and do not run: {broken[0][1].text}")
 
-    def _not_running(self, cause: Cause) -> SchedulingExplanation:
+    def _explain_not_running(self, cause: Cause) -> SchedulingExplanation:
         if cause.code == "NotStarted" and self.words:
             cause = Cause(cause.code, f"{cause.text}: {self.words[0]}")
-        return replace(self._remedied("NotRunning", cause), message="", node=self._pod.spec.node_name)
+        return replace(self._explained_with_remedies("NotRunning", cause), message="", node=self._pod.spec.node_name)
 
     def _note_policies(self) -> None:
         if self.subject.exists:
@@ -297,13 +297,15 @@ class _Explaining:
 
     # -- pods that no scheduler tries
 
-    def _remedied(self, state: State, cause: Cause) -> SchedulingExplanation:
-        return self._stated(state, cause, self._verified(creation_remedies(self.snapshot, self.subject, cause, 1)))
+    def _explained_with_remedies(self, state: State, cause: Cause) -> SchedulingExplanation:
+        return self._explained_by(state, cause, self._verify(creation_remedies(self.snapshot, self.subject, cause, 1)))
 
-    def _stated(self, state: State, cause: Cause, suggestions: Sequence[Suggestion] = ()) -> SchedulingExplanation:
-        return self._state(state, cause.text, suggestions, cause=cause.code)
+    def _explained_by(
+        self, state: State, cause: Cause, suggestions: Sequence[Suggestion] = ()
+    ) -> SchedulingExplanation:
+        return self._explained(state, cause.text, suggestions, cause=cause.code)
 
-    def _state(
+    def _explained(
         self, state: State, summary: str, suggestions: Sequence[Suggestion] = (), *, cause: str = ""
     ) -> SchedulingExplanation:
         return SchedulingExplanation(
@@ -325,9 +327,9 @@ class _Explaining:
             release=self.settings.release,
         )
 
-    def _of_another_scheduler(self) -> SchedulingExplanation:
+    def _explain_other_scheduler(self) -> SchedulingExplanation:
         known, found = sorted(self.engine.profiles), list[Candidate]()
-        after = self.subject.edited(setting(scheduler_name=known[0]))
+        after = self.subject.edited(set_fields(scheduler_name=known[0]))
         if after is not None and self.engine.before_queue(after.pod).is_success:
             outcome = self.engine.schedule(after.pod)
             if outcome.node is not None:
@@ -335,22 +337,24 @@ class _Explaining:
                 change, node = pod_change(self.subject, after), outcome.node
                 found = [candidate_of(self.subject, after, summary, 2, [change], node=node, feasible=outcome.feasible)]
         cause = of_another_scheduler(self.snapshot, self._pod, known)
-        return self._stated("NotAttempted", cause, self._verified(found))
+        return self._explained_by("NotAttempted", cause, self._verify(found))
 
     # -- pods with a node
 
-    def _placed(self) -> SchedulingExplanation:
+    def _explain_placed(self) -> SchedulingExplanation:
         pod = self._pod
         name = pod.spec.node_name
         if self.engine.cluster.node(name) is None:
             if self.snapshot.unread("nodes"):
-                return self._state("Scheduled", f"the pod runs on node {name}; why there cannot be said without nodes")
+                return self._explained(
+                    "Scheduled", f"the pod runs on node {name}; why there cannot be said without nodes"
+                )
             found = Search(self._view(self.subject)).run(self.wanted)
-            return self._stated("NotAttempted", node_gone(name), self._verified(found))
+            return self._explained_by("NotAttempted", node_gone(name), self._verify(found))
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         if scheduler not in self.engine.profiles:
-            return self._state("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
-        open_pod = _pod_with_change(pod, setting(node_name=""))
+            return self._explained("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
+        open_pod = _edited_pod(pod, set_fields(node_name=""))
         ranked = scores(self.engine, open_pod, name, _RIVALS)
         judgement, diagnosis = self.engine.evaluate_pod(open_pod)
         self.facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
@@ -359,7 +363,7 @@ class _Explaining:
             status = diagnosis.status_on(self.engine.cluster.row_of[name])
             why = describe(view, [view.info(name)], status)[0][0] if status is not None else ""
             self.facts.append(f"today it would not be put there: {why}")
-        stated = self._state("Scheduled", _why_there(name, ranked))
+        stated = self._explained("Scheduled", _why_there(name, ranked))
         return replace(stated, subject=patches.target_of(pod), feasible_nodes=judgement.number_feasible, scores=ranked)
 
     def _view(self, subject: Subject) -> View:
@@ -367,7 +371,7 @@ class _Explaining:
 
     # -- pods without one
 
-    def _waiting(self) -> SchedulingExplanation:
+    def _explain_waiting(self) -> SchedulingExplanation:
         pod = self._pod
         early = self.engine.before_queue(pod)
         judgement, diagnosis = self.engine.evaluate_pod(pod)
@@ -378,26 +382,26 @@ class _Explaining:
         has_nodes = bool(len(self.engine.cluster))
         cause = self._cause(view, judgement, diagnosis, early, fits=fits)  # before anything is tried on the engine
         tried = self.engine.post_filter(outcome) if early.is_success and not fits and has_nodes else None
-        preemption = None if tried is None else _preemption(tried)
-        summary, code = self._stated_cause(cause, outcome, preemption)
-        awaited = self._awaited(view) if fits and self.subject.exists else None
+        preemption = None if tried is None else _to_preemption_found(tried)
+        summary, code = self._cause_with_preemption(cause, outcome, preemption)
+        awaited = self._awaited_cause(view) if fits and self.subject.exists else None
         if awaited is not None:
             state: State = "NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable"
-            return self._remedied(state, awaited)
+            return self._explained_with_remedies(state, awaited)
         if self.is_complete and cause is not None:
             why = "" if self.snapshot.unread("nodes") else f"; one more would have none: {cause.text}"
             text = f"all {self.wanted_pods} pods have a node{why}"
-            return replace(self._state("Scheduled", text), refusals=refusals, nodes=verdicts)
+            return replace(self._explained("Scheduled", text), refusals=refusals, nodes=verdicts)
         found = [] if fits else self._suggestions(view, tried, cause)
         if not fits and not found and self.wanted and self.is_simulated:
-            self._note_the_nearest(view)
+            self._note_nearest_node(view)
         if fits and self.subject.exists:
             self.facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
         state = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
-        stated = self._state(state, summary, found, cause=code)
+        stated = self._explained(state, summary, found, cause=code)
         return replace(
             stated,
-            message=early.message or self._message(outcome, tried),
+            message=early.message or self._scheduler_message(outcome, tried),
             node=outcome.node or "" if early.is_success else "",
             feasible_nodes=judgement.number_feasible,
             refusals=refusals,
@@ -406,14 +410,14 @@ class _Explaining:
             scores=scores(self.engine, pod, outcome.node, _RIVALS) if fits and outcome.node and self.details else [],
         )
 
-    def _awaited(self, view: View) -> Cause | None:
-        """Return what a pod still waits for although a node fits: the constraint bridge, or a volume."""
+    def _awaited_cause(self, view: View) -> Cause | None:
+        """Return what a pod waits for although a node fits (the constraint bridge, a volume); None if for nothing."""
         if self.subject.stored_pod.spec.scheduling_gates:
             found = gated(self.subject.stored_pod)
             return Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
         return unprovisioned(view)
 
-    def _message(self, outcome: Outcome, tried: PostFilterResult | None) -> str:
+    def _scheduler_message(self, outcome: Outcome, tried: PostFilterResult | None) -> str:
         if len(self.engine.cluster):
             return fit_message(outcome, tried or NOTHING_DONE)
         return "" if self.snapshot.unread("nodes") else NO_NODES
@@ -423,19 +427,19 @@ class _Explaining:
             return []
         found = Search(view).run(self.wanted + _MORE_CANDIDATES)
         if tried is not None and tried.nominated is None:
-            found += self._by_priority()
+            found += self._priority_class_candidates()
         if cause is not None:
             found += creation_remedies(self.snapshot, self.subject, cause, 1)
-        return self._verified(sorted(found, key=lambda each: each.order != CORRECTION))
+        return self._verify(sorted(found, key=lambda each: each.order != CORRECTION))
 
-    def _verified(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
-        """Simulate each candidate remedy for the whole workload; return the most effective ones, the smallest first."""
+    def _verify(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
+        """Simulate candidates for the whole workload; return as suggestions those that help, full solutions first."""
         self.candidates = list(candidates)
         if not candidates or not self.wanted or not self.is_simulated:
             return []
         rehearsal = Rehearsal(self.snapshot, self.settings)
         left = rehearsal.budget
-        before = rehearsal.unchanged(self.subject).helps
+        before = rehearsal.simulate_unchanged(self.subject).helps
         kept: list[tuple[bool, int, Suggestion]] = []
         for number, each in enumerate(candidates):
             if sum(is_enough for is_enough, _, _ in kept) == self.wanted:
@@ -443,43 +447,45 @@ class _Explaining:
             if number >= left or each.is_next_run:
                 kept.append((each.is_next_run, each.order, each.suggestion))
                 continue
-            played = rehearsal.play(each.proposal)
-            if not played.hurt and (played.helps > before or played.is_enough):
-                helping = replace(each.suggestion, helps=played.helps, wanted=played.wanted)
-                kept.append((played.is_enough, each.order, helping))
+            simulated = rehearsal.simulate(each.proposal)
+            if not simulated.hurt and (simulated.helps > before or simulated.is_enough):
+                helping = replace(each.suggestion, helps=simulated.helps, wanted=simulated.wanted)
+                kept.append((simulated.is_enough, each.order, helping))
         if candidates and not any(is_enough for is_enough, _, _ in kept):
-            kept += self._verified_further(rehearsal, before, kept)
+            kept += self._verify_combined(rehearsal, before, kept)
         kept.sort(key=lambda entry: not entry[0])
         chosen = sorted(kept[: self.wanted], key=lambda entry: (not entry[0], entry[1]))
         return [suggestion for _, _, suggestion in chosen]
 
-    def _verified_further(
+    def _verify_combined(
         self, rehearsal: Rehearsal, before: int, kept: Sequence[tuple[bool, int, Suggestion]]
     ) -> list[tuple[bool, int, Suggestion]]:
-        """Simulate combined remedies if no single one helps all pods: with a second remedy, or more new nodes."""
+        """Return the first combination (two remedies, several new nodes) that helps all pods; empty if none does."""
         partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
-        further = [join_candidates(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.beside]
+        further = [
+            join_candidates(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.also_needed
+        ]
         for each in self.candidates:
             found = partial.get(id(each.suggestion.changes))
             if found is not None and found.helps > before:
                 further.append(with_more_nodes(each, -(-(found.wanted - before) // (found.helps - before))))
         for candidate in further:
-            played = rehearsal.play(candidate.proposal) if candidate is not None else None
-            if candidate is not None and played is not None and played.is_enough:
-                helping = replace(candidate.suggestion, helps=played.helps, wanted=played.wanted)
+            simulated = rehearsal.simulate(candidate.proposal) if candidate is not None else None
+            if candidate is not None and simulated is not None and simulated.is_enough:
+                helping = replace(candidate.suggestion, helps=simulated.helps, wanted=simulated.wanted)
                 return [(True, candidate.order, helping)]
         return []
 
-    def _note_the_nearest(self, view: View) -> None:
-        """If no change helps, list every rejection of the node that the fewest plugins reject."""
-        for name in targets(view)[:1]:
+    def _note_nearest_node(self, view: View) -> None:
+        """Add a fact that lists the rejections of the node that the fewest plugins reject."""
+        for name in nodes_to_try(view)[:1]:
             statuses, _ = self.engine.refusals_on(self._pod, name)
             against = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
             if against:
                 self.facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")
 
-    def _by_priority(self) -> list[Candidate]:
-        """Return the candidate that sets the lowest sufficient PriorityClass for preemption; never a system class."""
+    def _priority_class_candidates(self) -> list[Candidate]:
+        """Return the candidate with the lowest PriorityClass that lets the pod preempt, as a list; empty if none."""
         known = sorted(self.snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
         for each in known:
             name = each.metadata.name
@@ -487,7 +493,7 @@ class _Explaining:
             if is_system or each.value <= priority(self._pod) or each.preemption_policy == "Never":
                 continue
             after = self.subject.edited(_edit_priority_class(each))
-            displaced = self._preempts(after.pod) if after is not None else None
+            displaced = self._preemption_for(after.pod) if after is not None else None
             if after is None or displaced is None or displaced.nominated is None:
                 continue
             names = " and ".join(full_name(pod) for pod in displaced.victims)
@@ -515,10 +521,10 @@ class _Explaining:
             found = gated(self._pod) if self._pod.spec.scheduling_gates else without_node(view)
             return found or Cause(early.plugin, early.message)
         if not len(self.engine.cluster) and self.snapshot.unread("nodes"):
-            return self._in_the_clusters_words(view)
+            return self._reported_cause(view)
         return Placement(view, judgement, diagnosis, self.snapshot.derived(_node_facts), self.now).cause()
 
-    def _stated_cause(
+    def _cause_with_preemption(
         self, cause: Cause | None, outcome: Outcome, preemption: PreemptionFound | None
     ) -> tuple[str, str]:
         if cause is None:
@@ -529,14 +535,14 @@ class _Explaining:
         if preemption is not None and preemption.node:
             victims = ", ".join(f"{each.namespace}/{each.name}" for each in preemption.victims)
             return f"{cause.text}; the scheduler makes room on {preemption.node} by deleting {victims}", "Preempting"
-        allowed = _pod_with_change(outcome.pod, setting(preemption_policy="PreemptLowerPriority"))
+        allowed = _edited_pod(outcome.pod, set_fields(preemption_policy="PreemptLowerPriority"))
         is_never = self._pod.spec.preemption_policy == "Never" and outcome.diagnosis is not None
-        if is_never and (found := self._preempts(allowed)) is not None and found.nominated is not None:
+        if is_never and (found := self._preemption_for(allowed)) is not None and found.nominated is not None:
             never = "; preemptionPolicy is Never, so that it displaces no pod of lower priority"
             return cause.text + never, "PreemptionPolicyNever"
         return cause.text, cause.code
 
-    def _in_the_clusters_words(self, view: View) -> Cause:
+    def _reported_cause(self, view: View) -> Cause:
         cause = without_node(view)
         if cause is not None:
             return cause
@@ -548,8 +554,8 @@ class _Explaining:
             "Unknown", "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
         )
 
-    def _preempts(self, pod: Pod) -> PostFilterResult | None:
-        """Return the result of preemption for a changed pod; None if the pod fits without it."""
+    def _preemption_for(self, pod: Pod) -> PostFilterResult | None:
+        """Return the result of preemption for a pod; None if the pod is placed without it."""
         outcome = self.engine.schedule(pod)
         return self.engine.post_filter(outcome) if outcome.diagnosis is not None else None
 
@@ -566,7 +572,7 @@ class _Explaining:
         ]
         in_detail = len(cluster) <= MAX_NODES_DESCRIBED_INDIVIDUALLY
         for verdict, infos in by_verdict.items():
-            status = _named(diagnosis.table[verdict], judgement)
+            status = _with_plugin(diagnosis.table[verdict], judgement)
             for detail, group in describe(view, infos, status):
                 if not detail:
                     continue
@@ -588,7 +594,7 @@ class _Explaining:
                             node=info.name, feasible=False, plugin=status.plugin, detail=own, also_refused_by=also
                         )
                     )
-        refusals.sort(key=lambda each: (_is_named_elsewhere(each), -each.count, each.plugin, each.detail))
+        refusals.sort(key=lambda each: (_is_for_other_nodes(each), -each.count, each.plugin, each.detail))
         return refusals, sorted(verdicts, key=lambda each: natural_key(each.node))
 
 
@@ -601,7 +607,7 @@ def _edit_priority_class(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
     return edit
 
 
-def _preemption(found: PostFilterResult) -> PreemptionFound:
+def _to_preemption_found(found: PostFilterResult) -> PreemptionFound:
     victims = [
         Victim(namespace=pod.metadata.namespace, name=pod.metadata.name, priority=priority(pod))
         for pod in found.victims
@@ -610,18 +616,18 @@ def _preemption(found: PostFilterResult) -> PreemptionFound:
     return PreemptionFound(node=found.nominated or "", victims=victims, message=message)
 
 
-def _pod_with_change(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
+def _edited_pod(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
     edited = Subject(pod, pod).edited(change)
     return pod if edited is None else edited.pod
 
 
-def _named(status: Status, judgement: PodEvaluation) -> Status:
-    """Return the status; if it names no plugin, with the plugin that limited the pod to named nodes."""
+def _with_plugin(status: Status, judgement: PodEvaluation) -> Status:
+    """Return the status, with a plugin name: if it has none, that of the PreFilter plugin that named nodes."""
     return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
 
 
-def _is_named_elsewhere(refusal: Refusal) -> bool:
-    """Return whether nodes were skipped because the pod was created for other nodes, as pods of DaemonSets are."""
+def _is_for_other_nodes(refusal: Refusal) -> bool:
+    """Return whether these nodes were rejected because the pod is made for other nodes, as pods of DaemonSets are."""
     return any(reason.startswith("node(s) didn't satisfy plugin(s)") for reason in refusal.reasons)
 
 

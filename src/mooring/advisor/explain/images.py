@@ -1,4 +1,4 @@
-"""Find the images that a cluster has pulled before, and which of them an image that cannot be pulled probably means."""
+"""List the images that the nodes of a cluster have pulled, and find the one that a wrong image name probably means."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,11 +47,11 @@ class PulledImages:
         return cls(places, secrets)
 
     def place_of(self, image: str) -> str:
-        """Return where an image was pulled before, on whatever node; empty if nowhere."""
+        """Return a pod or node that has an image (`pod shop/web`, `node n1`); empty if none has it."""
         return self.places.get(normalised(image), "")
 
     def meant_by(self, image: str) -> PulledImage | None:
-        """Return the pulled image that was probably meant: another spelling, or another tag of the same repository."""
+        """Return the pulled image that a name with another spelling or tag probably means; None if it was pulled."""
         wanted = normalised(image)
         if wanted in self.places:
             return None
@@ -77,14 +77,14 @@ def containers_of(spec: PodSpec) -> Iterator[Container]:
 
 
 def pulled_containers(pod: Pod) -> Iterator[Container]:
-    """Yield the containers of a pod whose images were pulled: their status has an image id."""
+    """Yield the containers of a pod whose images its node has pulled, as their status shows."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     pulled = {each.name for each in statuses if each.image_id or each.state.running or each.state.terminated}
     yield from (each for each in containers_of(pod.spec) if each.name in pulled)
 
 
 def normalised(image: str) -> str:
-    """Return an image without the default registry, and with its tag.
+    """Return an image name without the default registry, and with the tag `latest` if it has none.
 
     >>> normalised("docker.io/library/nginx"), normalised("example.com/app:2")
     ('nginx:latest', 'example.com/app:2')

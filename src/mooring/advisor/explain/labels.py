@@ -13,15 +13,15 @@ from mooring.constraints.celenv import NODE
 from mooring.constraints.expressions import compile_node_expression
 from mooring.constraints.semver import Version
 
-__all__ = ["neighbour", "parse_lax_int64", "satisfying"]
+__all__ = ["adjacent_version", "labels_to_satisfy", "parse_lax_int64"]
 _TRIALS = 2000
 _OPPOSITE = {"Gt": "Lt", "Lt": "Gt", "SemverGt": "SemverLt", "SemverLt": "SemverGt"}
 _STRANGE = re.compile(r"^0\d|-0$")
 """Matches label values that are valid but unusual, and suggested last: leading zeros and the lowest pre-releases."""
 
 
-def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
-    """Return the labels to set on a node (None: to remove) that meet all conditions; None if labels cannot."""
+def labels_to_satisfy(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
+    """Return the labels to set on a node (None: to remove) so that all conditions hold; None if labels cannot."""
     wanted: dict[str, str | None] = {}
     for each in unmet:
         labels = {**node.metadata.labels, **{key: value for key, value in wanted.items() if value is not None}}
@@ -53,18 +53,18 @@ def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | No
 
 
 def accepting_bound(operator: str, value: str, read: Callable[[str], int | None] = parse_lax_int64) -> str | None:
-    """Return the bound with which a comparison operator only just accepts a node's value; None for other operators."""
+    """Return the bound with which a comparison operator only just accepts a value; None if it compares nothing."""
     if operator in ("Gt", "Lt"):
         number = read(value)
         return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
     if operator in ("SemverGt", "SemverLt"):
         version = semver.parse_tolerant_or_none(value)
-        return None if version is None else neighbour(version, above=operator == "SemverLt")
+        return None if version is None else adjacent_version(version, above=operator == "SemverLt")
     return None
 
 
-def neighbour(version: Version, *, above: bool) -> str:
-    """Return the version just above or just below a version."""
+def adjacent_version(version: Version, *, above: bool) -> str:
+    """Return the lowest version above a version, or a version just below it."""
     major, minor, patch = version.precedence[:3]
     if above:
         return f"{major}.{minor}.{patch + 1}"
@@ -96,16 +96,16 @@ def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str
         strange = sum(_STRANGE.search(value or "") is not None for value in changed.values())
         if (best is None or (len(changed), strange) < best[:2]) and holds(asked):
             best = len(changed), strange, changed
-    return None if best is None else _plainer(best[2], holds)
+    return None if best is None else _prefer_release_version(best[2], holds)
 
 
-def _plainer(
+def _prefer_release_version(
     changed: dict[str, str | None], holds: Callable[[Mapping[str, str | None]], bool]
 ) -> dict[str, str | None]:
-    """Return the release version of a pre-release if the condition still holds for it."""
+    """Return the label changes with versions like `2.0.0-0` replaced by plain ones where the condition still holds."""
     for key, value in changed.items():
         version = semver.parse_tolerant_or_none((value or "").removesuffix("-0"))
         if version is not None and (value or "").endswith("-0"):
-            plainer = {**changed, key: neighbour(version, above=False)}
+            plainer = {**changed, key: adjacent_version(version, above=False)}
             changed = plainer if holds(plainer) else changed
     return changed

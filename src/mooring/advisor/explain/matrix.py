@@ -11,7 +11,7 @@ import numpy as np
 
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.results import NodeScore, Result
-from mooring.advisor.explain.subject import Subject, setting
+from mooring.advisor.explain.subject import Subject, set_fields
 from mooring.advisor.explain.view import View
 from mooring.api.core_v1 import Pod
 from mooring.base.natural_sort import natural_key
@@ -54,17 +54,17 @@ def matrix(
     plugin: str = "",
 ) -> Matrix:
     """Return one page: the nodes whose name contains `name` and which `plugin`, if given, is the first to reject."""
-    with _released(engine, subject) as free:
+    with _without_node(engine, subject) as free:
         pod = free.pod
         judgement, diagnosis = engine.evaluate_pod(pod, needs_points=True)
         statuses = diagnosis.statuses()
         wanted = [
             each
-            for each in _ranked(engine, judgement)
+            for each in _rank_nodes(engine, judgement)
             if name in each and (not plugin or (each in statuses and statuses[each].plugin == plugin))
         ]
         view = View(engine, free, features)
-        rows = [_row(engine, view, judgement, each) for each in wanted[part]]
+        rows = [_node_row(engine, view, judgement, each) for each in wanted[part]]
         return Matrix(
             filters=[each for each, _, for_now, for_good in judgement.asked if for_now + for_good],
             scores=[slot.name for slot in judgement.scores],
@@ -75,14 +75,14 @@ def matrix(
 
 
 @contextmanager
-def _released(engine: ExplainEngine, subject: Subject) -> Iterator[Subject]:
+def _without_node(engine: ExplainEngine, subject: Subject) -> Iterator[Subject]:
     pod = subject.pod
     with engine.cluster.trial(remove=[pod]) if pod.spec.node_name else nullcontext():
-        open_ = Subject(pod, pod).edited(setting(node_name="")) if pod.spec.node_name else subject
+        open_ = Subject(pod, pod).edited(set_fields(node_name="")) if pod.spec.node_name else subject
         yield open_ or subject
 
 
-def _ranked(engine: ExplainEngine, judgement: PodEvaluation) -> Sequence[str]:
+def _rank_nodes(engine: ExplainEngine, judgement: PodEvaluation) -> Sequence[str]:
     rows = np.flatnonzero(judgement.feasible)
     points = sum((points[rows] for points in judgement.points.values()), np.zeros(len(rows), np.int64))
     totals = dict(zip(rows.tolist(), points.tolist(), strict=True))
@@ -91,25 +91,25 @@ def _ranked(engine: ExplainEngine, judgement: PodEvaluation) -> Sequence[str]:
     return [info.name for info in (*feasible, *(info for info in infos if info.row not in totals))]
 
 
-def _row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str) -> NodeRow:
+def _node_row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str) -> NodeRow:
     info = view.info(name)
     statuses, _ = engine.refusals_on(view.pod, name)
     refusals = {status.plugin: describe(view, [info], status)[0][0] for status in statuses}
-    scores = {} if statuses else _points(judgement, info.row)
+    scores = {} if statuses else _plugin_scores(judgement, info.row)
     return NodeRow(node=name, feasible=not statuses, refusals=refusals, scores=scores, total=sum(scores.values()))
 
 
 def scores(engine: ExplainEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
-    """Return the scores of the chosen node, then of the next best ones. Nodes that are infeasible today have none."""
+    """Return the scores of the chosen node, then of up to `wanted` best others; infeasible nodes are left out."""
     judgement, _ = engine.evaluate_pod(pod, needs_points=True)
-    feasible = _ranked(engine, judgement)[: judgement.number_feasible]
+    feasible = _rank_nodes(engine, judgement)[: judgement.number_feasible]
     rivals = [name for name in feasible if name != chosen][:wanted]
     found = []
     for name in [*([chosen] if chosen in feasible else []), *rivals]:
-        points = _points(judgement, engine.cluster.row_of[name])
+        points = _plugin_scores(judgement, engine.cluster.row_of[name])
         found.append(NodeScore(node=name, total=sum(points.values()), scores=points))
     return found
 
 
-def _points(judgement: PodEvaluation, row: int) -> dict[str, int]:
+def _plugin_scores(judgement: PodEvaluation, row: int) -> dict[str, int]:
     return {plugin: int(points[row]) for plugin, points in judgement.points.items()}

@@ -15,7 +15,7 @@ from functools import partial
 
 from msgspec import structs
 
-from mooring.advisor.explain.causes.creation import creation, missing_pods
+from mooring.advisor.explain.causes.creation import check_creation, missing_pods
 from mooring.advisor.explain.causes.running import not_running
 from mooring.advisor.explain.explanation import explain, loaded, proposed
 from mooring.advisor.explain.rehearsal import Rehearsal, RehearsalResult
@@ -116,7 +116,7 @@ class Overview(Result, frozen=True, kw_only=True):
 
 
 @dataclass
-class _Entry:
+class _BrokenPods:
     subject: Callable[[], Subject]
     owner: Resource
     pods: list[Pod] = field(default_factory=list)
@@ -144,7 +144,7 @@ def overview(
     longer.
     """
     settings = settings or Settings()
-    entries = [each for each in _entries(snapshot, settings) if _is_wanted(each.owner, namespace, owner)]
+    entries = [each for each in _find_broken_pods(snapshot, settings) if _is_wanted(each.owner, namespace, owner)]
     entries.sort(key=lambda each: (-each.count, each.owner.metadata.namespace, each.owner.metadata.name))
     pods = sum(each.count for each in entries)
     owners = len({(each.owner.kind, each.owner.metadata.namespace, each.owner.metadata.name) for each in entries})
@@ -152,7 +152,7 @@ def overview(
         engine = engine or loaded(snapshot, settings)
     for entry in entries[:MAX_EXPLAINED] if engine is not None else ():
         entry.found = explain(snapshot, entry.subject(), settings, suggestions=0, engine=engine, details=False)
-    groups = _grouped(entries)
+    groups = _group_by_cause(entries)
     found = Overview(
         origin=snapshot.origin,
         release=settings.release,
@@ -184,10 +184,10 @@ def _notes(snapshot: Snapshot, namespace: str) -> Iterator[str]:
 # -- what does not run
 
 
-def _entries(snapshot: Snapshot, settings: Settings) -> list[_Entry]:
-    """Return the pods that do not exist, have no node, or do not run, grouped by equal explanation."""
+def _find_broken_pods(snapshot: Snapshot, settings: Settings) -> list[_BrokenPods]:
+    """Return the pods that do not exist, have no node or do not run; one entry for pods with the same explanation."""
     owners, now = owners_of(snapshot), snapshot.derived(moment_of)
-    found: dict[tuple[object, ...], _Entry] = {}
+    found: dict[tuple[object, ...], _BrokenPods] = {}
     for pod in snapshot.all(Pod):
         if waits(pod):
             key = _signature(pod)
@@ -197,14 +197,14 @@ def _entries(snapshot: Snapshot, settings: Settings) -> list[_Entry]:
             cause = not_running(snapshot, pod, now)
             if cause is None:
                 continue
-            key = (_maker(pod), cause.code, cause.text)
+            key = (_controller_key(pod), cause.code, cause.text)
         if key not in found:
-            found[key] = _Entry(partial(of, snapshot, pod, settings.admission), owners.top_of(pod) or pod)
+            found[key] = _BrokenPods(partial(of, snapshot, pod, settings.admission), owners.top_of(pod) or pod)
         found[key].pods.append(pod)
-    return [*found.values(), *_not_created(snapshot, settings, owners)]
+    return [*found.values(), *_find_missing_pods(snapshot, settings, owners)]
 
 
-def _not_created(snapshot: Snapshot, settings: Settings, owners: Owners) -> Iterator[_Entry]:
+def _find_missing_pods(snapshot: Snapshot, settings: Settings, owners: Owners) -> Iterator[_BrokenPods]:
     for kind in WORKLOADS:
         for owner in snapshot.all(kind):
             if owner.metadata.owner_references and owners.key_of(owner) is not None:
@@ -212,12 +212,12 @@ def _not_created(snapshot: Snapshot, settings: Settings, owners: Owners) -> Iter
             if not missing_pods(snapshot, owner):
                 continue
             subject = of(snapshot, owner, settings.admission)
-            made = creation(snapshot, owner, subject.pod, settings.admission)
+            made = check_creation(snapshot, owner, subject.pod, settings.admission)
             if made.cause is not None and made.missing:
-                yield _Entry(partial(of, snapshot, owner, settings.admission), owner, missing=made.missing)
+                yield _BrokenPods(partial(of, snapshot, owner, settings.admission), owner, missing=made.missing)
 
 
-def _maker(pod: Pod) -> tuple[str, str, str]:
+def _controller_key(pod: Pod) -> tuple[str, str, str]:
     reference = controller_of(pod.metadata)
     kind, name = (reference.kind, reference.name) if reference is not None else ("Pod", pod.metadata.name)
     return kind, pod.metadata.namespace, name
@@ -229,7 +229,7 @@ def _signature(pod: Pod) -> tuple[object, ...]:
     Pods of StatefulSets, DaemonSets and unknown controllers get keys of their own, because their claims, nodes or specs
     differ.
     """
-    maker = _maker(pod)
+    maker = _controller_key(pod)
     own = "" if maker[0] in _IDENTICAL and not any(each.ephemeral for each in pod.spec.volumes) else pod.metadata.name
     gates = tuple(gate.name for gate in pod.spec.scheduling_gates)
     return maker, own, gates, pod.spec.scheduler_name, pod.spec.priority
@@ -245,15 +245,15 @@ def _is_wanted(obj: Resource, namespace: str, owner: str) -> bool:
 # -- groups
 
 
-def _grouped(entries: Sequence[_Entry]) -> list[tuple[Group, _Entry]]:
-    by_result: dict[tuple[str, str, str], list[_Entry]] = {}
+def _group_by_cause(entries: Sequence[_BrokenPods]) -> list[tuple[Group, _BrokenPods]]:
+    by_result: dict[tuple[str, str, str], list[_BrokenPods]] = {}
     for entry in entries:
         by_result.setdefault(_result_of(entry), []).append(entry)
     groups = [(_group(result, found), found[0]) for result, found in by_result.items()]
     return sorted(groups, key=lambda each: (_RANK.get(each[0].state, 9), -each[0].pods, each[0].summary))
 
 
-def _result_of(entry: _Entry) -> tuple[str, str, str]:
+def _result_of(entry: _BrokenPods) -> tuple[str, str, str]:
     if entry.found is not None:
         return entry.found.state, entry.found.cause, entry.found.summary
     conditions = entry.pods[0].status.conditions if entry.pods else []
@@ -261,25 +261,14 @@ def _result_of(entry: _Entry) -> tuple[str, str, str]:
     return "Unschedulable", "Reported", f"the scheduler reports: {reported}" if reported else "not explained"
 
 
-def _group(result: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
+def _group(result: tuple[str, str, str], entries: Sequence[_BrokenPods]) -> Group:
     state, cause, summary = result
-    members: dict[tuple[str, str, str], Member] = {}
+    by_owner: dict[tuple[str, str, str], list[_BrokenPods]] = {}
     for entry in entries:
         meta = entry.owner.metadata
-        key = (entry.owner.kind or "Pod", meta.namespace, meta.name)
-        before = members.get(key)
-        created = [pod.metadata.creation_timestamp or "" for pod in entry.pods]
-        since = min(filter(None, (*created, before.since if before else "")), default="")
-        example = entry.pods[0].metadata.name if entry.pods else ""
-        members[key] = Member(
-            kind=key[0],
-            namespace=key[1],
-            name=key[2],
-            pods=entry.count + (before.pods if before else 0),
-            example=before.example if before else example,
-            since=since,
-        )
-    ranked = sorted(members.values(), key=lambda each: (-each.pods, each.namespace, each.name))
+        by_owner.setdefault((entry.owner.kind or "Pod", meta.namespace, meta.name), []).append(entry)
+    members = [_member(*key, own) for key, own in by_owner.items()]
+    members.sort(key=lambda each: (-each.pods, each.namespace, each.name))
     first = entries[0].found
     return Group(
         cause=cause,
@@ -288,16 +277,23 @@ def _group(result: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
         message=first.message if first is not None else "",
         pods=sum(entry.count for entry in entries),
         owners=len(members),
-        members=ranked[:MAX_MEMBERS],
+        members=members[:MAX_MEMBERS],
         check=first.checks[0] if first is not None and first.checks else "",
     )
+
+
+def _member(kind: str, namespace: str, name: str, entries: Sequence[_BrokenPods]) -> Member:
+    pods = [pod.metadata for entry in entries for pod in entry.pods]
+    since = min(filter(None, (pod.creation_timestamp for pod in pods)), default="")
+    count, example = sum(entry.count for entry in entries), pods[0].name if pods else ""
+    return Member(kind=kind, namespace=namespace, name=name, pods=count, example=example, since=since)
 
 
 # -- remedies
 
 
 def _verified_remedies(
-    snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: Sequence[tuple[Group, _Entry]]
+    snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: Sequence[tuple[Group, _BrokenPods]]
 ) -> dict[int, Suggestion]:
     """Return by the index of a group its first remedy that a simulation of the whole workload has confirmed.
 
@@ -312,18 +308,18 @@ def _verified_remedies(
     rehearsal = Rehearsal(snapshot, settings)
     found = {index: left[0].suggestion for index, left in waiting.items() if left[0].is_next_run}
 
-    def take(index: int, candidate: Candidate, result: RehearsalResult) -> None:
+    def keep_if_enough(index: int, candidate: Candidate, result: RehearsalResult) -> None:
         if result.is_enough:
             found[index] = structs.replace(candidate.suggestion, helps=result.helps, wanted=result.wanted)
 
     for number in range(_ROUNDS):
         tried = {index: left[number] for index, left in waiting.items() if len(left) > number and index not in found}
-        played = rehearsal.play_all([each.proposal for each in tried.values()]) if tried else []
-        for (index, candidate), result in zip(tried.items(), played, strict=True):
-            take(index, candidate, result)
+        simulated = rehearsal.simulate_together([each.proposal for each in tried.values()]) if tried else []
+        for (index, candidate), result in zip(tried.items(), simulated, strict=True):
+            keep_if_enough(index, candidate, result)
     failed = [index for index in waiting if index not in found]
     for index in failed[: rehearsal.budget]:  # together they may have taken each other's room
-        take(index, waiting[index][0], rehearsal.play(waiting[index][0].proposal))
+        keep_if_enough(index, waiting[index][0], rehearsal.simulate(waiting[index][0].proposal))
     left_over = [index for index in failed if index not in found]
     for index in left_over[: rehearsal.budget // _SIMULATIONS_OF_ONE]:  # several nodes or changes may help together
         subject = groups[index][1].subject()

@@ -24,7 +24,7 @@ def target_of(obj: Resource) -> Target:
     )
 
 
-def tree_of(obj: Resource) -> dict[str, Any]:
+def manifest_of(obj: Resource) -> dict[str, Any]:
     """Return an object as a manifest for `kubectl create`, without the fields that only a server writes."""
     tree: dict[str, Any] = codec.to_tree(obj)
     kind = hub_of(type(obj))
@@ -60,13 +60,13 @@ def _list_difference(before: list[Any], after: list[Any], path: str) -> list[Ope
             for index, (old, new) in enumerate(zip(before, after, strict=True))
             for each in difference(old, new, f"{path}/{index}")
         ]
-    removed = _removed(before, after)
+    removed = _removed_indices(before, after)
     if removed is not None:
         return [{"op": "remove", "path": f"{path}/{index}"} for index in reversed(removed)]
     return [{"op": "replace", "path": path, "value": after}]
 
 
-def _removed(before: list[Any], after: list[Any]) -> list[int] | None:
+def _removed_indices(before: list[Any], after: list[Any]) -> list[int] | None:
     rest, gone = list(after), []
     for index, value in enumerate(before):
         if rest and rest[0] == value:
@@ -92,40 +92,40 @@ def kubectl(*words: str, namespace: str = "") -> str:
 def patch_command(target: Target, operations: list[Operation]) -> str:
     return kubectl(
         "patch",
-        resource_of(target),
+        kubectl_kind(target),
         target.name,
         "--type=json",
         "-p",
-        _compact(operations),
+        _compact_json(operations),
         namespace=target.namespace,
     )
 
 
 def recreate_command(target: Target, operations: list[Operation]) -> str:
-    """Return commands that delete an object with immutable fields and create it again with the change."""
-    get = kubectl("get", resource_of(target), target.name, "-o", "yaml", namespace=target.namespace)
-    edit = kubectl("patch", "--local", "-f", "-", "--type=json", "-p", _compact(operations), "-o", "yaml")
+    """Return a command that deletes an object with immutable fields and creates it again, patched."""
+    get = kubectl("get", kubectl_kind(target), target.name, "-o", "yaml", namespace=target.namespace)
+    edit = kubectl("patch", "--local", "-f", "-", "--type=json", "-p", _compact_json(operations), "-o", "yaml")
     return f"{get} | {edit} | kubectl replace --force -f -"
 
 
 def file_command(file: str, operations: list[Operation]) -> str:
-    """Return a command that creates an object from a file with a change."""
-    edit = kubectl("patch", "--local", "-f", file, "--type=json", "-p", _compact(operations), "-o", "yaml")
+    """Return a command that applies a file with a JSON patch made to its object."""
+    edit = kubectl("patch", "--local", "-f", file, "--type=json", "-p", _compact_json(operations), "-o", "yaml")
     return f"{edit} | kubectl apply -f -"
 
 
 def creation(obj: Resource) -> Change:
-    tree = tree_of(obj)
+    tree = manifest_of(obj)
     return Change(target=target_of(obj), action="create", object=tree, command=create_command(tree))
 
 
 def create_command(tree: dict[str, Any]) -> str:
-    return f"echo {shlex.quote(_compact(tree))} | kubectl create -f -"
+    return f"echo {shlex.quote(_compact_json(tree))} | kubectl create -f -"
 
 
 def deletion(obj: Resource) -> Change:
     target = target_of(obj)
-    command = kubectl("delete", resource_of(target), target.name, namespace=target.namespace)
+    command = kubectl("delete", kubectl_kind(target), target.name, namespace=target.namespace)
     return Change(target=target, action="delete", command=command)
 
 
@@ -142,12 +142,12 @@ def recreation(before: Resource, after: Resource) -> Change:
     return structs.replace(change, command=recreate_command(change.target, change.patch))
 
 
-def resource_of(target: Target) -> str:
+def kubectl_kind(target: Target) -> str:
     """Return kubectl's name of a kind, such as `deployment` or `storageclass.storage.k8s.io`."""
     group = target.api_version.rpartition("/")[0]
     short = target.kind.lower()
     return f"{short}.{group}" if group and group not in ("apps", "batch") else short
 
 
-def _compact(value: Any) -> str:
+def _compact_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

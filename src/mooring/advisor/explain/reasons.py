@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from mooring.advisor.explain import devices, storage
 from mooring.advisor.explain.view import PODS, Shortage, Spread, Unmet, UnmetPodTerm, View, amount
-from mooring.advisor.explain.wording import Groups, by_text, pods_named, shown_requirement, some
+from mooring.advisor.explain.wording import Groups, by_text, listed, pods_named, shown_requirement
 from mooring.advisor.node_facts import shown_taint
 from mooring.api.core_v1 import Node, Taint, Toleration
 from mooring.cel.environment import Program
@@ -50,7 +50,7 @@ def taints(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
 
 
 def taint_text(view: View, taint: Taint) -> str:
-    """Describe a taint, and why the tolerations with its key do not tolerate it."""
+    """Return a text with an untolerated taint, and why tolerations with its key do not match it."""
     text = f"taint {shown_taint(taint)} is not tolerated"
     options = view.features.constraints
     misses = [miss for each in view.pod.spec.tolerations if (miss := near_miss(each, taint, options))]
@@ -58,7 +58,7 @@ def taint_text(view: View, taint: Taint) -> str:
 
 
 def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
-    """Return why a toleration with the taint's key, or an expression, does not match it; empty if unrelated."""
+    """Return why a toleration with the taint's key, or with an expression, does not match; empty for other keys."""
     if toleration.expression:
         return _expression_miss(toleration.expression, taint, options)
     if toleration.key != taint.key:
@@ -149,7 +149,7 @@ def _label_keys(view: View) -> list[str] | None:
 
 
 def affinity_text(view: View, node: Node) -> str:
-    """Describe which parts of the node selector and of each affinity term do not hold on a node."""
+    """Return as text the conditions of the node selector and of each affinity term that do not hold on a node."""
     parts = [unmet_text(view, unmet, node) for unmet in view.unmet_pairs(node)]
     terms = view.unmet_terms(node)
     for number, term in enumerate(terms, 1):
@@ -200,7 +200,7 @@ def _most_free(each: Shortage, node: str) -> str:
 
 
 def relative_shortage(shortages: Sequence[Shortage]) -> float:
-    """Return the missing amount as a fraction of the requested one."""
+    """Return the sum over resources of the missing amount divided by the requested one."""
     return sum(each.missing / each.asked for each in shortages)
 
 
@@ -218,7 +218,7 @@ def ports(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
     held = [each for info in infos for each in view.port_holders(info)]
     taken = list(dict.fromkeys(f"{port.port}/{port.protocol}" for port, _ in held))
     plural = "s" if len(taken) > 1 else ""
-    return f"host port{plural} {some(taken)} taken by {pods_named(pod for _, pod in held)}" if taken else ""
+    return f"host port{plural} {listed(taken)} taken by {pods_named(pod for _, pod in held)}" if taken else ""
 
 
 # -- other pods
@@ -246,7 +246,7 @@ def spread_text(each: Spread) -> str:
 
 
 def pod_affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
-    """Describe the affinity terms that do not hold; domain by domain if there are few."""
+    """Group nodes by the text of their unmet pod-affinity terms; many domains with the same terms share one text."""
     unmet = {info.name: view.unmet_pod_terms(info.node) for info in infos}
     by_terms: dict[tuple[tuple[str, int, str], ...], list[NodeInfo]] = {}
     for info in infos:
@@ -257,13 +257,13 @@ def pod_affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Grou
         if len({tuple(each.domain for each in unmet[info.name]) for info in members}) <= _FEW:
             groups += by_text(members, lambda info: "; ".join(_pod_term_text([each]) for each in unmet[info.name]))
         else:
-            alike = zip(*(unmet[info.name] for info in members), strict=True)
-            groups.append(("; ".join(map(_pod_term_text, alike)), members))
+            unmet_by_term = zip(*(unmet[info.name] for info in members), strict=True)
+            groups.append(("; ".join(map(_pod_term_text, unmet_by_term)), members))
     return groups
 
 
 def _pod_term_text(same: Sequence[UnmetPodTerm]) -> str:
-    """Describe a pod-affinity term that one node does not meet, or that many nodes in different domains do not meet."""
+    """Return a text saying that a pod-affinity term is not met on one node, or in each of several domains."""
     first, is_one = same[0], len(same) == 1
     key, selector = first.term.topology_key, term_text(first.term)
     if is_one and first.domain is None:
@@ -304,7 +304,7 @@ _DESCRIBERS: Mapping[str, Describer] = {
 
 
 def describe(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
-    """Group nodes that a plugin rejected by the text that describes why."""
+    """Return texts why a plugin rejected nodes with a status, each with its nodes; its own message if unknown."""
     describer = _DESCRIBERS.get(status.plugin)
     found = (describer(view, infos, status) if describer is not None else "") or status.message
     return [(found, list(infos))] if isinstance(found, str) else found

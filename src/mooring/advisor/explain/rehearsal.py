@@ -74,13 +74,13 @@ class Rehearsal:
 
     @property
     def budget(self) -> int:
-        """How many remedies may be simulated one by one: fewer in a large cluster, where each takes seconds."""
+        """The number of remedies to simulate one by one: fewer in a large cluster, where each takes seconds."""
         size = len(self.snapshot.all(Node)) + len(self.snapshot.all(Pod))
         return max(_REHEARSED_OBJECTS // max(size, 1), _LEAST_REHEARSALS)
 
     @cached_property
     def _base(self) -> Snapshot:
-        """The snapshot, in which StorageClasses whose provisioner has left a claim without a volume make none."""
+        """The snapshot, in which no volumes are provisioned for StorageClasses whose provisioner does not work."""
         working = self.snapshot.derived(working_provisioners)
         broken = []
         for claim in self.snapshot.all(PersistentVolumeClaim):
@@ -95,15 +95,15 @@ class Rehearsal:
     def _pending_before(self) -> Counter[str]:
         return _pending(self._run(()).world)
 
-    def unchanged(self, subject: Subject) -> RehearsalResult:
+    def simulate_unchanged(self, subject: Subject) -> RehearsalResult:
         """Return how many pods of a workload get a node in a simulation without any change."""
-        return self.play(Proposal(subject, subject))
+        return self.simulate(Proposal(subject, subject))
 
-    def play(self, proposal: Proposal) -> RehearsalResult:
-        """Simulate one remedy; return its result."""
-        return self.play_all((proposal,))[0]
+    def simulate(self, proposal: Proposal) -> RehearsalResult:
+        """Simulate one remedy; return how many pods of its workload then have a node, and which others lost theirs."""
+        return self.simulate_together((proposal,))[0]
 
-    def play_all(self, proposals: Sequence[Proposal]) -> list[RehearsalResult]:
+    def simulate_together(self, proposals: Sequence[Proposal]) -> list[RehearsalResult]:
         """Simulate several remedies in one simulation; return the result of each."""
         try:
             world = self._run(proposals).world
@@ -132,7 +132,7 @@ class Rehearsal:
 
 
 def has_not_started(pod: Pod) -> bool:
-    """Return whether a pod has no node, or none of its containers has ever run, such as for want of an image."""
+    """Return whether a pod has no node, or is Pending and none of its containers has ever run."""
     return not pod.spec.node_name or (
         pod.status.phase == "Pending" and not any(map(_has_run, pod.status.container_statuses))
     )
@@ -159,7 +159,7 @@ def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
 
 
 def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_placed: bool) -> RehearsalResult:
-    """Count the pods of a workload that have a node, or those that exist where nodes may not be read."""
+    """Return how many pods of a workload have a node (or exist, without `is_placed`) of how many it should have."""
     source = proposal.after.source
     meta = source.metadata
     if isinstance(source, Pod):

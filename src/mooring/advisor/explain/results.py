@@ -106,7 +106,7 @@ class Suggestion(Result, frozen=True, kw_only=True):
 
 
 class Victim(Result, frozen=True, kw_only=True):
-    """A pod that preemption would evict."""
+    """A pod that preemption would delete to make room."""
 
     namespace: str
     name: str
@@ -114,7 +114,7 @@ class Victim(Result, frozen=True, kw_only=True):
 
 
 class PreemptionFound(Result, frozen=True, kw_only=True):
-    """The result of preemption for the pod: the node and the evicted pods."""
+    """The node that preemption has chosen for the pod, and the pods that it deletes there."""
 
     node: str = ""
     victims: list[Victim] = []

@@ -65,12 +65,12 @@ class _Idea:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A remedy (or several) after which one pod has a node, and the proposal to simulate for the whole workload."""
+    """One or more remedies as the suggestion to show, and the proposal to simulate for the whole workload."""
 
     suggestion: Suggestion
     proposal: Proposal
     order: int = LAST
-    """Return the sort key of the candidate, the smallest change first."""
+    """The sort key of the candidate: `CORRECTION`, its rank in the search, or `LAST`."""
 
     @property
     def is_next_run(self) -> bool:
@@ -125,7 +125,7 @@ def join_candidates(one: Candidate, other: Candidate) -> Candidate | None:
 
 
 def with_more_nodes(candidate: Candidate, number: int) -> Candidate | None:
-    """Return the candidate with this number of new nodes; None if it adds none or needs too many."""
+    """Return the candidate with `number` new nodes instead of one; None if it adds no node, or if they are too many."""
     changes = [each for each in candidate.suggestion.changes if each.action == "create" and each.target.kind == "Node"]
     model = next((each for each in candidate.proposal.put if isinstance(each, Node)), None)
     if len(changes) != 1 or model is None or not 1 < number <= _MAX_NEW_NODES:
@@ -156,19 +156,19 @@ class Search:
         self._scheduled = 0
 
     def run(self, wanted: int) -> list[Candidate]:
-        """Return candidates up to a maximum number: the smallest of each family, then the next of each."""
-        for node in targets(self._untouched):
-            self._push((), node, was_global=False)
+        """Return at most `wanted` candidates: the smallest of each family of remedies, then the next of each."""
+        for node in nodes_to_try(self._untouched):
+            self._queue_idea((), node, was_global=False)
         for _ in range(_MAX_TRIALS):
             if not self._ideas or self._scheduled >= _MAX_SCHEDULED or len(self._families) >= wanted:
                 break
             idea = heapq.heappop(self._ideas)
             if self._found and idea.steps > len(self._found[0][0]) and not _corrects(idea.chosen):
                 continue  # fewer are enough
-            self._try(idea)
-        return self._choice(wanted)
+            self._try_idea(idea)
+        return self._best_of_each_family(wanted)
 
-    def _choice(self, wanted: int) -> list[Candidate]:
+    def _best_of_each_family(self, wanted: int) -> list[Candidate]:
         places: Counter[tuple[str, ...]] = Counter()
         ranked = []
         for number, (_, families, candidate) in enumerate(self._found):
@@ -179,7 +179,7 @@ class Search:
             for _, number, candidate in sorted(ranked, key=lambda each: each[:2])[:wanted]
         ]
 
-    def _push(self, chosen: tuple[Remedy, ...], node: str, *, was_global: bool) -> None:
+    def _queue_idea(self, chosen: tuple[Remedy, ...], node: str, *, was_global: bool) -> None:
         place = (frozenset(each.summary for each in chosen), node)
         if place in self._pushed:
             return
@@ -187,30 +187,34 @@ class Search:
         size, distance = sum(each.size for each in chosen), sum(each.distance for each in chosen)
         heapq.heappush(self._ideas, _Idea(len(chosen), size, distance, next(self._numbers), chosen, node, was_global))
 
-    def _try(self, idea: _Idea) -> None:
+    def _try_idea(self, idea: _Idea) -> None:
         subject = self._edited(idea.chosen)
-        if subject is None or self._is_known(idea.chosen):
+        if subject is None or self._is_not_worth_trying(idea.chosen):
             return
         put = [obj for each in idea.chosen for obj in each.put]
         remove = [obj for each in idea.chosen for obj in each.remove]
         with self._engine.cluster.trial(put, remove):
             statuses, is_global = self._engine.refusals_on(subject.pod, idea.node)
-            if idea.chosen and (not statuses or (idea.was_global and not is_global)) and self._succeeds(idea, subject):
+            if (
+                idea.chosen
+                and (not statuses or (idea.was_global and not is_global))
+                and self._schedules_pod(idea, subject)
+            ):
                 return
             if not statuses or len(idea.chosen) == _MAX_STEPS:
                 return
             view = View(self._engine, subject, self._features) if idea.chosen else self._untouched
             if idea.was_global and not is_global:  # nodes are evaluated only now
-                for node in targets(view):
+                for node in nodes_to_try(view):
                     self._queue_remedies(idea, view, node, *self._engine.refusals_on(subject.pod, node))
             else:
                 self._queue_remedies(idea, view, idea.node, statuses, is_global)
 
     def _queue_remedies(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
-        """Queue the remedies for a node's first rejection, except those of a family that the idea already has."""
+        """Queue the idea with each remedy for a node's first rejection, except of a family that it already has."""
         for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
-                self._push((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
+                self._queue_idea((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
 
     def _edited(self, chosen: Iterable[Remedy]) -> Subject | None:
         subject: Subject | None = self._subject
@@ -219,13 +223,13 @@ class Search:
                 subject = subject.edited(remedy.edit)
         return subject
 
-    def _is_known(self, chosen: Sequence[Remedy]) -> bool:
+    def _is_not_worth_trying(self, chosen: Sequence[Remedy]) -> bool:
         summaries = frozenset(each.summary for each in chosen)
         if any(found <= summaries for found, _, _ in self._found):
             return True
         return bool(chosen) and (self._families[_families(chosen)] >= _SAME_FAMILIES or summaries in self._seen)
 
-    def _succeeds(self, idea: _Idea, subject: Subject) -> bool:
+    def _schedules_pod(self, idea: _Idea, subject: Subject) -> bool:
         self._scheduled += 1
         summaries = frozenset(each.summary for each in idea.chosen)
         if not idea.was_global:
@@ -260,30 +264,30 @@ def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 def _corrects(chosen: Sequence[Remedy]) -> bool:
-    """Return whether every change of a candidate only corrects a misspelling."""
+    """Return whether every one of these remedies only corrects a misspelling."""
     return all(each.family.startswith("correct ") for each in chosen)
 
 
-def targets(view: View) -> list[str]:
-    """Return a few nodes for each kind of rejection: those that need the smallest change."""
+def nodes_to_try(view: View) -> list[str]:
+    """Return the names of the nodes to begin with: for each set of rejecting plugins, those nearest to fitting."""
     judgement, diagnosis = view.engine.evaluate_pod(view.pod)
     cluster = view.engine.cluster
     if judgement.refusal is not None:
         return [info.name for info in cluster.node_infos()][: _KINDS * _PER_KIND]
     rows = np.flatnonzero(cluster.labels.nodes)
-    marks = _marks(judgement, rows)
+    marks = _rejecting_plugins(judgement, rows)
     found: list[str] = []
     kinds, numbers = np.unique(marks, return_counts=True)
     refusing = [int(kind).bit_count() for kind in kinds]
     order = sorted(range(len(kinds)), key=lambda index: (refusing[index], -int(numbers[index])))
     for index in order[:_KINDS]:
         infos = [info for row in rows[marks == kinds[index]].tolist() if (info := cluster.nodes[row]) is not None]
-        found += _nearest(view, judgement, diagnosis, infos)
+        found += _nearest_nodes(view, judgement, diagnosis, infos)
     return found
 
 
-def _nearest(view: View, judgement: PodEvaluation, diagnosis: Diagnosis, infos: list[NodeInfo]) -> list[str]:
-    """Return the nodes with the smallest remedies, among nodes that the same plugins refuse."""
+def _nearest_nodes(view: View, judgement: PodEvaluation, diagnosis: Diagnosis, infos: list[NodeInfo]) -> list[str]:
+    """Return, of nodes that the same plugins reject, the names of those that the smallest change would help."""
     status = diagnosis.status_on(infos[0].row)
     if status is None or len(infos) <= _PER_KIND:
         return [info.name for info in infos]
@@ -293,16 +297,16 @@ def _nearest(view: View, judgement: PodEvaluation, diagnosis: Diagnosis, infos: 
     different = [group[0] for _, group in describe(view, infos[:_MAX_NODES_COMPARED], status)][:_MAX_REASONS_COMPARED]
     if len(different) < _PER_KIND:
         different = [*different, *(info for info in infos[:_PER_KIND] if info not in different)]
-    different.sort(key=lambda info: _least(view, info, status))
+    different.sort(key=lambda info: _smallest_change(view, info, status))
     return [info.name for info in different[:_PER_KIND]]
 
 
-def _least(view: View, info: NodeInfo, status: Status) -> tuple[int, float]:
+def _smallest_change(view: View, info: NodeInfo, status: Status) -> tuple[int, float]:
     found = remedies(view, info, status)
     return (found[0].size, found[0].distance) if found else (1000, 0.0)
 
 
-def _marks(judgement: PodEvaluation, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+def _rejecting_plugins(judgement: PodEvaluation, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     marks = np.where(judgement.considered[rows], 0, 1).astype(np.int64)
     for bit, slot in enumerate(judgement.filters, 1):
         if slot.refuses and slot.status.is_success:
@@ -314,7 +318,7 @@ def _marks(judgement: PodEvaluation, rows: NDArray[np.intp]) -> NDArray[np.int64
 
 
 def pod_change(before: Subject, after: Subject) -> Change:
-    """Return the change of the pod, or of the workload whose template it comes from."""
+    """Return the change of the pod, or of its workload, with the kubectl command that makes it."""
     change = patches.modification(before.source, after.source)
     operations, target, command = change.patch, change.target, change.command
     if before.file:
@@ -345,7 +349,7 @@ def _without_selector(job: Job) -> list[patches.Operation]:
 
 
 def _can_be_updated(before: Subject, after: Subject) -> bool:
-    """Return whether the API server allows the update of a pod: tolerations added, gates removed, images changed."""
+    """Return whether the API server allows this update: only tolerations added, gates removed, images changed."""
     old, new = before.pod.spec, codec.decode_tree(codec.to_tree(after.pod.spec), type(before.pod.spec)).object
     if new.tolerations[: len(old.tolerations)] != old.tolerations:
         return False

@@ -1,10 +1,10 @@
-"""Look up the claims and volumes of a pod and their other users, and say which of them keep it from nodes."""
+"""Find the claims and volumes of a pod and their other users, and describe why they exclude nodes."""
 
 from collections.abc import Sequence
 
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.explain.wording import Groups, by_text, did_you_mean, pods_named, shown_requirement, some
+from mooring.advisor.explain.wording import Groups, by_text, did_you_mean, listed, pods_named, shown_requirement
 from mooring.advisor.node_facts import nearest
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import StatefulSet
@@ -77,7 +77,7 @@ def size_of(claim: PersistentVolumeClaim) -> str:
 
 
 def volume_zones(view: View) -> list[tuple[PersistentVolume, str, list[str]]]:
-    """Return the zones in the labels of the pod's volumes: volume, label key and allowed values."""
+    """Return each zone or region label of the pod's volumes: the volume, the label's key and the allowed values."""
     found = []
     for claim in claims_of(view):
         volume = volume_of(view, claim)
@@ -113,7 +113,7 @@ def disk_holders(view: View, info: NodeInfo) -> list[Pod]:
 
 
 def working_provisioners(snapshot: Snapshot) -> list[str]:
-    """Return the provisioners that work: those installed as a CSI driver, and those that have made a volume."""
+    """Return the names of provisioners that work: installed CSI drivers, and those that have made a volume."""
     found = {each.metadata.name for each in snapshot.all(CSIDriver)}
     found |= {driver.name for each in snapshot.all(CSINode) for driver in each.spec.drivers}
     for volume in snapshot.all(PersistentVolume):
@@ -124,20 +124,20 @@ def working_provisioners(snapshot: Snapshot) -> list[str]:
 
 
 def is_numbered(source: Resource, claim: str) -> bool:
-    """Return whether a claim comes from a claim template of a StatefulSet."""
+    """Return whether `source` is a StatefulSet that has made the claim from one of its claim templates."""
     return isinstance(source, StatefulSet) and any(
         claim.startswith(f"{each.metadata.name}-{source.metadata.name}-") for each in source.spec.volume_claim_templates
     )
 
 
 def ephemeral_volume(pod: Pod, claim: str) -> str | None:
-    """Return the generic ephemeral volume of a pod for which a claim was created; None if there is none."""
+    """Return the name of the pod's ephemeral volume for which a claim was made; None for any other claim."""
     names = (each.name for each in pod.spec.volumes if each.ephemeral is not None)
     return next((name for name in names if claim == f"{pod.metadata.name}-{name}"), None)
 
 
 def without_binding(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return a claim as it was before any controller or scheduler has seen it."""
+    """Return a copy of a claim without volume, status, and the annotations of binding and provisioning."""
     found = copy_of(claim)
     found.spec.volume_name = ""
     for name in (*_BINDING, *_PROVISIONERS):
@@ -222,12 +222,12 @@ def describe_limits(view: View, infos: Sequence[NodeInfo], status: Status) -> st
 
 
 def claim_cause(view: View) -> Cause | None:
-    """Return the cause if a claim, its volume or its StorageClass is missing, so that no node can fit."""
+    """Return the cause if one of the pod's claims, its volume or its StorageClass is missing, else None."""
     for name in missing_claims(view):
         meant = view.similar_name(PersistentVolumeClaim, name, view.namespace)
         others = [each.metadata for each in view.objects(PersistentVolumeClaim).values()]
         spaces = sorted(each.namespace for each in others if each.name == name)
-        hint = f"; there is one in {some(spaces)}, which only pods there can use" if spaces else did_you_mean(meant)
+        hint = f"; there is one in {listed(spaces)}, which only pods there can use" if spaces else did_you_mean(meant)
         return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{hint}")
     for claim in claims_of(view):
         cause = _unbound(view, claim)
@@ -254,7 +254,7 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
         return None
     classes = view.objects(StorageClass)
     if claim.spec.storage_class_name is None and not of_class and classes:
-        names = some([each.metadata.name for each in classes.values()])
+        names = listed([each.metadata.name for each in classes.values()])
         text = f"claim {name} names no StorageClass, and no class is the default (existing classes: {names})"
         return Cause("NoDefaultClass", text)
     wanted = f"{size_of(claim)}, {', '.join(claim.spec.access_modes)}"
@@ -269,7 +269,7 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
 
 
 def unprovisioned(view: View) -> Cause | None:
-    """Return which claim waits for a volume on the node that the scheduler has chosen."""
+    """Return the cause if a claim waits for its volume on a node that the scheduler has chosen, else None."""
     for claim in claims_of(view):
         node = claim.metadata.annotations.get(SELECTED_NODE)
         found = view.object(StorageClass, class_of(claim))
@@ -330,7 +330,7 @@ def binding_cause(view: View) -> Cause | None:
                 ]
                 return Cause(
                     "ClassElsewhere",
-                    f"StorageClass {of_class} makes volumes only in {some(zones)}, and no node left for the"
+                    f"StorageClass {of_class} makes volumes only in {listed(zones)}, and no node left for the"
                     f" pod is there",
                 )
             return Cause(
@@ -344,7 +344,7 @@ def binding_cause(view: View) -> Cause | None:
 def zone_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
     for volume, key, values in volume_zones(view):
         if all(info.node.metadata.labels.get(key) not in values for info in infos):
-            there = some(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
+            there = listed(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
             return Cause(
                 "VolumeZone",
                 f"volume {volume.metadata.name} is in zone {' or '.join(values)}, and no node left for the"

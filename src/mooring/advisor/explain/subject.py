@@ -88,7 +88,7 @@ class Subject:
         return self.given or self.pod
 
     def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
-        """Return the subject with a change of the pod's spec, also in its source; None if impossible."""
+        """Return a copy with the pod's spec edited, also in the source; None if the edit finds nothing to change."""
         pod, source = copy_of(self.pod), copy_of(self.source)
         holder: Any = source
         for step in self.path:
@@ -99,13 +99,13 @@ class Subject:
         return replace(self, pod=pod, source=source) if done else None
 
     def with_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
-        """Return the subject with a change of the workload outside of the pod's spec; None if impossible."""
+        """Return a copy with the source edited but not the pod; None if the edit finds nothing to change."""
         source = copy_of(self.source)
         return replace(self, source=source) if edit(source) else None
 
 
-def setting(**fields: Any) -> Callable[[Any], bool]:
-    """Return an edit function that sets fields of a pod's spec, or of a workload's spec."""
+def set_fields(**fields: Any) -> Callable[[Any], bool]:
+    """Return a function that sets fields of the object that it is given, and returns True."""
 
     def edit(spec: Any) -> bool:
         for name, value in fields.items():
@@ -115,12 +115,12 @@ def setting(**fields: Any) -> Callable[[Any], bool]:
     return edit
 
 
-def setting_in(find: Callable[[PodSpec], Iterable[Any]], **fields: Any) -> Callable[[PodSpec], bool]:
-    """Return an edit function that sets fields of each object that `find` returns from a pod's spec; False if none."""
+def set_fields_in(find: Callable[[PodSpec], Iterable[Any]], **fields: Any) -> Callable[[PodSpec], bool]:
+    """Return a function that sets fields of each object that `find` finds in a pod's spec; it returns False if none."""
 
     def edit(spec: PodSpec) -> bool:
         found = list(find(spec))
-        return bool(found) and all(map(setting(**fields), found))
+        return bool(found) and all(map(set_fields(**fields), found))
 
     return edit
 
@@ -235,17 +235,22 @@ def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file
             return Subject(pod, source, source_path)
         return Subject(pod, pod)
     made = copy_of(pod)
-    warnings = admit(made, snapshot.derived(ClusterLookups.of), options).warnings
+    warnings = _admit(snapshot, made, options)
     made.metadata.uid = made.metadata.uid or _UID
-    facts = tuple(f"the API server would warn: {text}" for text in warnings)
-    return Subject(made, pod, file=file, facts=facts, exists=not file)
+    return Subject(made, pod, file=file, facts=warnings, exists=not file)
+
+
+def _admit(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None) -> tuple[str, ...]:
+    """Change a pod as the API server's admission does; return its warnings as sentences."""
+    warnings = admit(pod, snapshot.derived(ClusterLookups.of), options).warnings
+    return tuple(f"the API server would warn: {text}" for text in warnings)
 
 
 # -- templates
 
 
 def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
-    """Return a pod of a workload that has no node yet, and that does not belong to an outdated template."""
+    """Return a pod of a workload's current template that has no node yet; None if there is none."""
     current = owners_of(snapshot).current_replica_set(owner)
     for pod in owners_of(snapshot).pods_of(owner):
         maker = controller_of(pod.metadata)
@@ -261,11 +266,10 @@ def _of_template(
     for step in path:
         template = getattr(template, step)
     pod = _pod_of_template(snapshot, owner, copy_of(template))
-    warnings = admit(pod, snapshot.derived(ClusterLookups.of), options).warnings
+    warnings = _admit(snapshot, pod, options)
     pod.metadata.uid = _UID
-    facts = [f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would create"]
-    facts += [f"the API server would warn: {text}" for text in warnings]
-    return Subject(pod, owner, path, file=file, facts=tuple(facts), exists=False)
+    fact = f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would create"
+    return Subject(pod, owner, path, file=file, facts=(fact, *warnings), exists=False)
 
 
 def _pod_of_template(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod:
@@ -300,8 +304,8 @@ def _pod_of_template(snapshot: Snapshot, owner: Resource, template: PodTemplateS
 # -- objects that controllers create along with a pod
 
 
-def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
-    """Return the objects that controllers create along with the pod; write names of device claims to its status."""
+def companion_objects(snapshot: Snapshot, subject: Subject) -> list[Resource]:
+    """Return the claims that controllers create along with a new pod; also write device claims to the pod's status."""
     if subject.exists:
         return []
     pod = subject.pod
@@ -322,7 +326,7 @@ def _numbered(subject: Subject) -> list[PersistentVolumeClaim]:
 
 
 def _owned(pod: Pod, suffix: str, **fields: Any) -> ObjectMeta:
-    """Return the metadata of an object that the pod owns, named after it."""
+    """Return the metadata of an object that the pod owns, with the name `POD-suffix`."""
     meta = pod.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     return ObjectMeta(name=f"{meta.name}-{suffix}", namespace=meta.namespace, owner_references=[owner], **fields)

@@ -104,7 +104,7 @@ def _node_lines(found: SchedulingExplanation) -> Iterator[str]:
 def _suggestion_lines(
     number: int, suggestion: Suggestion, style: Style, subject: str = "", *, longest: int = 0
 ) -> Iterator[str]:
-    """Yield a suggestion with its commands; of commands above `longest` characters only what they create."""
+    """Yield a suggestion with its commands; for a creating command above `longest` characters, only the object."""
     yield f"{number:>3}. {suggestion.summary}{subject}"
     yield style(f"     {effect_of(suggestion)}", "quiet")
     for change in suggestion.changes:
@@ -138,7 +138,7 @@ def _score_lines(scores: Sequence[NodeScore]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Return lines of text in which the cells of rows are aligned in columns."""
+    """Yield each row as a line of text, with the cells aligned in columns."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -148,7 +148,7 @@ class View:
         return similar(name, [each.name for each in existing if each.namespace == namespace])
 
     def first_like(self, node: Node) -> Node:
-        """Return the first of the nodes that are identical to this one except for the name."""
+        """Return the node with the lowest name among those that are identical to this one except for the name."""
         return self._first_by_likeness.get(_likeness(node), node)
 
     @cached_property
@@ -159,13 +159,13 @@ class View:
     # -- taints
 
     def untolerated(self, node: Node) -> list[Taint]:
-        """Return the taints of a node that the pod does not tolerate and that exclude it."""
+        """Return the NoSchedule and NoExecute taints of a node that the pod does not tolerate."""
         excluding = (taint for taint in node.spec.taints if taint.effect in tolerations.DO_NOT_SCHEDULE)
         return [taint for taint in excluding if self._toleration_index.first_match(taint) is None]
 
     @cached_property
     def taint_numbers(self) -> Mapping[tuple[str, str], set[int]]:
-        """Return the numeric values of untolerated taints on all nodes, by key and effect."""
+        """The numeric values of untolerated taints on all nodes, by key and effect."""
         found: dict[tuple[str, str], set[int]] = defaultdict(set)
         for info in self.engine.cluster.node_infos():
             for taint in self.untolerated(info.node) if info.node.spec.taints else ():
@@ -182,12 +182,12 @@ class View:
 
     @cached_property
     def terms(self) -> list[NodeSelectorTerm]:
-        """Return the terms of the required node affinity, as in the pod's spec."""
+        """The terms of the pod's required node affinity."""
         return node_selector.required_terms(self.pod.spec)
 
     @cached_property
     def pairs(self) -> list[Unmet]:
-        """Return the key-value pairs of the pod's `nodeSelector`, as conditions."""
+        """The key-value pairs of the pod's `nodeSelector`, as conditions."""
         return [
             Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
             for key, value in self.pod.spec.node_selector.items()
@@ -200,10 +200,10 @@ class View:
 
     def unmet_terms(self, node: Node) -> list[list[Unmet]]:
         """Return the conditions that do not hold on a node, by affinity term; empty if one of the terms holds."""
-        found = [list(self._unmet_in(index, term, node)) for index, term in enumerate(self.terms)]
+        found = [list(self._unmet_conditions(index, term, node)) for index, term in enumerate(self.terms)]
         return [] if any(not unmet and has_conditions(self.terms[i]) for i, unmet in enumerate(found)) else found
 
-    def _unmet_in(self, index: int, term: NodeSelectorTerm, node: Node) -> Iterator[Unmet]:
+    def _unmet_conditions(self, index: int, term: NodeSelectorTerm, node: Node) -> Iterator[Unmet]:
         options, labels = self.features.constraints, node.metadata.labels
         for entry in term.match_expressions:
             condition = node_selector.compile_requirement(entry, options)
@@ -221,7 +221,7 @@ class View:
     # -- resources and ports
 
     def shortages(self, info: NodeInfo) -> list[Shortage]:
-        """Return the resources of which a node has too little free."""
+        """Return the resources that the pod requests and of which a node has too little free."""
         columns, row = self.engine.cluster.resources, info.row
         asked = {PODS: 1, **{name: amount for name, amount in self.signature.requests.items() if amount}}
         found = []
@@ -233,7 +233,7 @@ class View:
         return found
 
     def port_holders(self, info: NodeInfo) -> list[tuple[HostPort, Pod]]:
-        """Return the host ports that are taken on a node, with the pods that hold them."""
+        """Return the pod's host ports that are taken on a node, each with a pod that uses it."""
         return [
             (port, other)
             for port in self.signature.ports
@@ -304,7 +304,7 @@ class View:
         return pod_terms(self.pod.spec, self.namespace)
 
     @cached_property
-    def _near_and_far(self) -> tuple[list[dict[str, list[Pod]]], list[dict[str, list[Pod]]]]:
+    def _selected_pods_by_domain(self) -> tuple[list[dict[str, list[Pod]]], list[dict[str, list[Pod]]]]:
         terms = self._terms
         near: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.affinity]
         far: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.anti_affinity]
@@ -313,26 +313,26 @@ class View:
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
             for pod in info.pods:
-                if near and all(self._chooses(each, pod) for each in terms.affinity):
+                if near and all(self._selects(each, pod) for each in terms.affinity):
                     for term, found in zip(terms.affinity, near, strict=True):
                         if term.topology_key in labels:
                             found[labels[term.topology_key]].append(pod)
                 for term, found in zip(terms.anti_affinity, far, strict=True):
-                    if term.topology_key in labels and self._chooses(term, pod):
+                    if term.topology_key in labels and self._selects(term, pod):
                         found[labels[term.topology_key]].append(pod)
         return near, far
 
     def domain_with_pods(self, index: int) -> str:
-        """Return a domain with pods that a required affinity term selects; empty if there is none."""
+        """Return the first topology domain with pods that a required affinity term selects; empty if there is none."""
         return min(self.domains_with_pods(index), default="")
 
     def domains_with_pods(self, index: int) -> list[str]:
-        """Return the domains with pods that a required affinity term selects."""
-        near = self._near_and_far[0]
+        """Return the topology domains with pods that the required affinity term with this index selects."""
+        near = self._selected_pods_by_domain[0]
         return list(near[index]) if index < len(near) else []
 
     def misspelled_peer(self, index: int) -> tuple[str, str, str, str] | None:
-        """Return label, misspelled value, probable value and a node of such a pod, for a term that selects none."""
+        """Return a misspelled label of a required affinity term: key, value, value meant, a node with such a pod."""
         affinity = self.pod.spec.affinity and self.pod.spec.affinity.pod_affinity
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else []
         selector = required[index].label_selector if index < len(required) else None
@@ -347,7 +347,7 @@ class View:
         return None
 
     def namespaces_with_peers(self, index: int) -> dict[str, str]:
-        """Return other namespaces with pods that an affinity term's selector matches, with a node of each."""
+        """Return the namespaces with pods that the selector of a fruitless affinity term matches, each with a node."""
         if self.domains_with_pods(index) or index >= len(self._terms.affinity):
             return {}
         selector = self._terms.affinity[index].selector
@@ -357,7 +357,7 @@ class View:
         }
 
     def is_sibling(self, pod: Pod) -> bool:
-        """Return whether a pod belongs to the same workload."""
+        """Return whether a pod belongs to the same workload as the examined pod."""
         return (pod.metadata.namespace, pod.metadata.name) in self._sibling_names
 
     @cached_property
@@ -365,7 +365,7 @@ class View:
         return frozenset((pod.metadata.namespace, pod.metadata.name) for pod in self.subject.siblings)
 
     def old_pods_counted(self, index: int) -> int:
-        """Return how many pods of the workload's older templates a spread constraint counts."""
+        """Return how many placed pods of older templates of the workload a spread constraint counts."""
         own = self.pod.metadata.labels.get("pod-template-hash")
         constraint = self.pod.spec.topology_spread_constraints[index]
         if own is None or "pod-template-hash" in constraint.match_label_keys:
@@ -379,26 +379,26 @@ class View:
         )
 
     @cached_property
-    def _against(self) -> dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]]:
+    def _anti_affinity_by_domain(self) -> dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]]:
         found: dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]] = defaultdict(list)
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
             for placed in info.placed.values():
                 for term in placed.signature.terms.anti_affinity:
-                    if term.topology_key in labels and self._chooses(term, self.pod):
+                    if term.topology_key in labels and self._selects(term, self.pod):
                         found[term.topology_key, labels[term.topology_key]].append((term, placed.pod))
         return found
 
-    def _chooses(self, term: AffinityTerm, pod: Pod) -> bool:
+    def _selects(self, term: AffinityTerm, pod: Pod) -> bool:
         namespace = pod.metadata.namespace
         return term.matches(namespace, pod.metadata.labels, self.engine.cluster.namespaces.get(namespace, {}))
 
     def unmet_pod_terms(self, node: Node) -> list[UnmetPodTerm]:
         """Return the pod-affinity terms that a node does not meet."""
         terms, labels = self._terms, node.metadata.labels
-        near, far = self._near_and_far
+        near, far = self._selected_pods_by_domain
         found = []
-        begins = not any(near) and all(self._chooses(term, self.pod) for term in terms.affinity)
+        begins = not any(near) and all(self._selects(term, self.pod) for term in terms.affinity)
         for index, (term, chosen) in enumerate(zip(terms.affinity, near, strict=True)):
             domain = labels.get(term.topology_key)
             if domain is None or (not begins and domain not in chosen):
@@ -407,9 +407,9 @@ class View:
             domain = labels.get(term.topology_key)
             if domain is not None and domain in chosen:
                 found.append(UnmetPodTerm("anti-affinity", index, term, domain, tuple(chosen[domain])))
-        for key, domain in labels.items() if self._against else ():
+        for key, domain in labels.items() if self._anti_affinity_by_domain else ():
             holders: dict[int, tuple[AffinityTerm, list[Pod]]] = {}
-            for term, pod in self._against.get((key, domain), ()):
+            for term, pod in self._anti_affinity_by_domain.get((key, domain), ()):
                 holders.setdefault(id(term), (term, []))[1].append(pod)
             found += [UnmetPodTerm("existing", 0, term, domain, tuple(pods)) for term, pods in holders.values()]
         return found

@@ -1,6 +1,8 @@
-"""Describe the events that would wake a pending pod: those registered by the plugins that rejected it."""
+"""Describe the cluster events after which the scheduler retries a pending pod, as its plugins have registered them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 
 from mooring.scheduler.facade import Profile
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind
@@ -24,11 +26,10 @@ _VERBS = {
     Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "loses its last scheduling gate",
     Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "gets its claims",
 }
-_CHANGES = "changes"
 
 
-def wakers(profile: Profile, plugins: Iterable[str]) -> list[str]:
-    """Describe the events after which rejected pods are retried, by kind: `a node is added or gets other taints`."""
+def retry_events(profile: Profile, plugins: Iterable[str]) -> list[str]:
+    """Return as phrases the events after which pods that these plugins rejected are retried: `a node is added`."""
     wanted, verbs = set(plugins), dict[str, dict[str, None]]()
     for plugin in profile.plugins:
         if plugin.name in wanted:
@@ -38,21 +39,13 @@ def wakers(profile: Profile, plugins: Iterable[str]) -> list[str]:
     return [f"{noun} {' or '.join(found)}" for noun, found in verbs.items()]
 
 
-def _events(plugin: object) -> Iterator[ClusterEvent]:
+def _events(plugin: object) -> list[ClusterEvent]:
     if isinstance(plugin, EnqueueExtensions):
-        yield from (entry.event for entry in plugin.events_to_register())
-    else:
-        yield ClusterEvent(Kind.WILDCARD, Action.ALL)
+        return [entry.event for entry in plugin.events_to_register()]
+    return [ClusterEvent(Kind.WILDCARD, Action.ALL)]
 
 
-def _verbs(event: ClusterEvent) -> Iterator[str]:
-    if event.kind is Kind.WILDCARD:
-        yield _CHANGES
-        return
-    named = Action(0)
-    for action, verb in _VERBS.items():
-        if action in event.action:
-            named |= action
-            yield verb
-    if event.action & ~named:
-        yield _CHANGES
+def _verbs(event: ClusterEvent) -> list[str]:
+    named = [action for action in _VERBS if action in event.action and event.kind is not Kind.WILDCARD]
+    is_all_named = named and not event.action & ~reduce(or_, named)
+    return [_VERBS[action] for action in named] + ([] if is_all_named else ["changes"])

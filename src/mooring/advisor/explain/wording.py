@@ -1,4 +1,4 @@
-"""Format lists of names, requirements and hints, and group nodes with the same text."""
+"""Phrases of explanations: lists of names, hints, requirements; and groups of nodes with the same text."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -10,14 +10,14 @@ _NAMED = 3
 
 
 def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Groups:
-    """Group nodes that have the same text: why a plugin rejects them."""
+    """Group nodes for which `text_of` returns the same text; return each text with its nodes."""
     found: dict[str, list[NodeInfo]] = {}
     for info in infos:
         found.setdefault(text_of(info), []).append(info)
     return list(found.items())
 
 
-def some(words: Sequence[str]) -> str:
+def listed(words: Sequence[str]) -> str:
     """Join names, of which only the first few are listed: `a, b, c and 4 more`."""
     unique = list(dict.fromkeys(words))
     if len(unique) <= _NAMED:
@@ -31,7 +31,7 @@ def did_you_mean(word: str) -> str:
 
 
 def pods_named(pods: Iterable[Pod]) -> str:
-    return some([f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods])
+    return listed([f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods])
 
 
 def shown_requirement(requirement: NodeSelectorRequirement, *, from_pair: bool = False) -> str:

@@ -4,7 +4,7 @@ Remedies are searched and verified when a group is opened, and are what `mooring
 """
 
 from mooring.advisor.explain.overview import Group, Member, Overview
-from mooring.advisor.explain.waking import wakers
+from mooring.advisor.explain.waking import retry_events
 from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Asked, Fragment, Model, Page
 from mooring.dashboard.elements import (
@@ -108,7 +108,7 @@ def _explain_member(
     """Return the explanation of a workload, and the events after which the scheduler tries its pods again."""
     found = live.explain(kind, namespace, name)
     profile = next(iter(live.engine.profiles.values()))
-    events = wakers(profile, dict.fromkeys(each.plugin for each in found.refusals))
+    events = retry_events(profile, dict.fromkeys(each.plugin for each in found.refusals))
     more = [f"… and {len(events) - _MAX_EVENTS} more kinds of events"] if len(events) > _MAX_EVENTS else []
     return found, [f"tried again when {event}" for event in events[:_MAX_EVENTS]] + more
 

@@ -1,7 +1,7 @@
 """Causes for missing pods of a workload: its controller does not create them, or the API server refuses them."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -40,8 +40,8 @@ _EVALUATED = ("QuotaExceeded", "QuotaNeedsRequests", "LimitRange", "PodSecurity"
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
-    """The number of pods that a workload should have and that it lacks, and the cause why they are not created."""
+class PodCreation:
+    """The number of pods that a workload should have, and the number and cause of those that are not created."""
 
     wanted: int
     missing: int
@@ -50,32 +50,32 @@ class Creation:
     """The message about the missing pods in the controller's condition or event; empty if there is none."""
 
 
-def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: AdmissionOptions) -> Creation:
-    """Return a workload's missing pods and their cause; `next_pod` is the one that would be created next."""
+def check_creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: AdmissionOptions) -> PodCreation:
+    """Return how many pods of a workload are missing and why; `next_pod` is the pod that would be created next."""
     pods = [pod for pod in owners_of(snapshot).pods_of(owner) if pod.metadata.deletion_timestamp is None]
     wanted, missing = wanted_pods(owner), missing_pods(snapshot, owner)
-    held = _held_back(snapshot, owner, missing, pods)
-    words = _reported(snapshot, owner, is_missing=bool(missing))
+    held = _controller_cause(snapshot, owner, missing, pods)
+    words = _reported_failure(snapshot, owner, is_missing=bool(missing))
     if held is not None or (not missing and not words):
-        return Creation(wanted, missing, held, words)
+        return PodCreation(wanted, missing, held, words)
     refusal = refusal_of(snapshot, next_pod, options) or _claim_refusal(snapshot, owner, next_pod, options)
     if refusal is None and words and missing:
         reported = classify(words, owner.metadata.namespace)
         is_outdated = reported.code in _EVALUATED and not snapshot.forbidden
         refusal = None if is_outdated else reported  # its controller has not tried again yet
-    return Creation(wanted, missing, refusal if missing else None, words)
+    return PodCreation(wanted, missing, refusal if missing else None, words)
 
 
 def missing_pods(snapshot: Snapshot, owner: Resource) -> int:
-    """Return how many pods a controller should have created and has not: also those of a rollout."""
-    missing = wanted_pods(owner) - _alive(snapshot, owner)
+    """Return how many pods a workload's controller should have created and has not, including pods of a rollout."""
+    missing = wanted_pods(owner) - _count_live_pods(snapshot, owner)
     current = owners_of(snapshot).current_replica_set(owner)
     if current is not None:
-        missing = max(missing, (current.spec.replicas or 0) - _alive(snapshot, current))
+        missing = max(missing, (current.spec.replicas or 0) - _count_live_pods(snapshot, current))
     return max(missing, 0)
 
 
-def _alive(snapshot: Snapshot, owner: Resource) -> int:
+def _count_live_pods(snapshot: Snapshot, owner: Resource) -> int:
     pods = owners_of(snapshot).pods_of(owner)
     return sum(not has_ended(pod) and pod.metadata.deletion_timestamp is None for pod in pods)
 
@@ -98,7 +98,7 @@ def wanted_pods(owner: Resource) -> int:
     return 0
 
 
-def _held_back(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence[Pod]) -> Cause | None:
+def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence[Pod]) -> Cause | None:
     name = f"{owner.kind} {owner.metadata.name}"
     if isinstance(owner, CronJob):
         if owner.spec.suspend:
@@ -140,7 +140,7 @@ def _held_back(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence
 
 def _pods_of_old_templates(snapshot: Snapshot, owner: Deployment) -> int:
     current = owners_of(snapshot).current_replica_set(owner)
-    return _alive(snapshot, owner) - (_alive(snapshot, current) if current is not None else 0)
+    return _count_live_pods(snapshot, owner) - (_count_live_pods(snapshot, current) if current is not None else 0)
 
 
 def next_run(owner: CronJob, now: datetime) -> datetime | None:
@@ -159,8 +159,8 @@ def _never_due(owner: CronJob, now: datetime) -> Cause | None:
     return Cause("NeverDue", f"CronJob {name} never creates a Job: its schedule `{schedule}` {why}")
 
 
-def _reported(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
-    """Return why a controller could not create pods, as its condition says, or otherwise its event."""
+def _reported_failure(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
+    """Return the message of a controller's condition (or event) that pods could not be created; empty if none."""
     holders: list[Resource] = [owner]
     if isinstance(owner, Deployment):
         holders += [each for each in owners_of(snapshot).replica_sets_of(owner) if each.spec.replicas]
@@ -178,7 +178,7 @@ def _reported(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
 
 
 def _claim_refusal(snapshot: Snapshot, owner: Resource, pod: Pod, options: AdmissionOptions) -> Cause | None:
-    """Return why the API server would refuse the next PersistentVolumeClaim of a StatefulSet."""
+    """Return the cause if the API server would refuse a claim that a StatefulSet needs for its next pods, else None."""
     for claim in missing_claims(snapshot, owner, pod):
         refusal = _admission_refusal(snapshot, claim, options)
         if refusal:
@@ -189,7 +189,7 @@ def _claim_refusal(snapshot: Snapshot, owner: Resource, pod: Pod, options: Admis
 
 
 def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[PersistentVolumeClaim]:
-    """Return the claims that a StatefulSet would create with its next pod and those after it."""
+    """Return the claims that a StatefulSet still has to create for `pod` and later pods; none for other kinds."""
     if not isinstance(owner, StatefulSet) or not owner.spec.volume_claim_templates:
         return []
     left = [each for each in ordinals(owner) if each >= ordinal_of(pod)][:_MOST_CLAIMS]
@@ -204,25 +204,17 @@ def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[Persis
 
 def refusal_of(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Cause | None:
     """Return the cause for which the API server would refuse a new pod; None if it would accept it."""
-    space = pod.metadata.namespace
-    return next(_refusals(snapshot, pod, options, space), None)
-
-
-def _refusals(snapshot: Snapshot, pod: Pod, options: AdmissionOptions, space: str) -> Iterator[Cause]:
     verdict = verdict_of(snapshot, pod)
-    refusals = (
-        verdict.refused,
-        _admission_refusal(snapshot, verdict.changed if isinstance(verdict.changed, Pod) else pod, options),
-        snapshot.derived(References).refusal(pod, verdict),
-    )
-    default = _too_low_default(snapshot, pod)
-    if default is not None and "must be less than or equal to" in refusals[1]:
-        yield default
-    yield from (classify(refusal, space) for refusal in refusals if refusal)
+    admission = _admission_refusal(snapshot, verdict.changed if isinstance(verdict.changed, Pod) else pod, options)
+    default = _default_limit_cause(snapshot, pod)
+    if default is not None and "must be less than or equal to" in admission:
+        return default
+    refusals = (verdict.refused, admission, snapshot.derived(References).refusal(pod, verdict))
+    return next((classify(refusal, pod.metadata.namespace) for refusal in refusals if refusal), None)
 
 
-def _too_low_default(snapshot: Snapshot, pod: Pod) -> Cause | None:
-    """Return a LimitRange whose default limit is below what a container of the pod requests."""
+def _default_limit_cause(snapshot: Snapshot, pod: Pod) -> Cause | None:
+    """Return the cause if a LimitRange's default limit is below what a container of the pod requests, else None."""
     for each in snapshot.all(LimitRange):
         if each.metadata.namespace != pod.metadata.namespace:
             continue

@@ -17,7 +17,7 @@ from mooring.advisor.explain.causes.running import pressures, why_not_ready
 from mooring.advisor.explain.reasons import describe, near_miss, term_text, unmet_text
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import PODS, Unmet, View, amount
-from mooring.advisor.explain.wording import did_you_mean, pods_named, shown_requirement, some
+from mooring.advisor.explain.wording import did_you_mean, listed, pods_named, shown_requirement
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint, similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import NodeSelectorRequirement, Pod, Taint
@@ -100,7 +100,7 @@ def without_node(view: View) -> Cause | None:
 
 
 class Placement:
-    """The filter results of all nodes for one pod, and the cause why no node fits."""
+    """The filter results of all nodes for one pod, from which `cause` finds why no node fits."""
 
     def __init__(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, facts: NodeFacts, now: datetime
@@ -112,7 +112,7 @@ class Placement:
         self._diagnosis = diagnosis
 
     def cause(self) -> Cause:
-        """Return the cause: the filter plugin that rejects the last remaining nodes."""
+        """Return the cause: the filter plugin that rejects all the nodes that the plugins before it have left."""
         cluster = self.view.engine.cluster
         if not len(cluster):
             return Cause("NoNodes", "there are no nodes")
@@ -126,13 +126,15 @@ class Placement:
         narrowing = ""
         for plugin, passing in self._filters(rows):
             if not passing.any():
-                return self._described(plugin, [all_nodes[row] for row in rows[:_MANY].tolist()], len(rows), narrowing)
+                return self._plugin_cause(
+                    plugin, [all_nodes[row] for row in rows[:_MANY].tolist()], len(rows), narrowing
+                )
             narrowing = narrowing if passing.all() else plugin
             rows = rows[passing]
         return Cause("Unschedulable", f"none of {len(all_nodes)} nodes fits")
 
     def rejection_in_domain(self, key: str, domain: str) -> str:
-        """Return why the nodes of a topology domain refuse the pod, to append to a sentence."""
+        """Return in parentheses why the first node of a topology domain rejects the pod; empty if none does."""
         infos = [each for each in self.view.engine.cluster.node_infos() if each.node.metadata.labels.get(key) == domain]
         why = self.rejection(infos[0]) if infos else ""
         return f" ({infos[0].name}: {why})" if why else ""
@@ -153,7 +155,7 @@ class Placement:
             yield name, passing
             left = left[passing]
 
-    def _described(self, plugin: str, infos: list[NodeInfo], count: int, narrowing: str) -> Cause:
+    def _plugin_cause(self, plugin: str, infos: list[NodeInfo], count: int, narrowing: str) -> Cause:
         describer = _DESCRIBERS.get(plugin)
         found = describer(self, infos) if describer is not None else None
         if found is None:
@@ -164,9 +166,9 @@ class Placement:
                 own = [each for each in statuses if each.plugin == plugin] or statuses
                 groups = describe(self.view, infos[:1], own[0]) if own else [(f"{plugin} rejects it", infos)]
             found = Cause(plugin, groups[0][0])
-        return self._among(found, count, plugin, narrowing)
+        return self._with_count_of_nodes(found, count, plugin, narrowing)
 
-    def _among(self, found: Cause, count: int, plugin: str, narrowing: str) -> Cause:
+    def _with_count_of_nodes(self, found: Cause, count: int, plugin: str, narrowing: str) -> Cause:
         total = len(self.view.engine.cluster)
         if count == total or plugin in ("NodeName", "NodeAffinity"):
             return found
@@ -182,16 +184,16 @@ class Placement:
 # -- labels
 
 
-def _affinity(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+def _node_affinity_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     view, terms = self.view, self.view.terms
-    wanted = [*view.pairs, *_conditions(view)]
+    wanted = [*view.pairs, *_conditions_of_first_term(view)]
     for each in wanted if len(terms) == 1 else view.pairs:
-        if each.requirement is not None and (cause := _hopeless(self, each, each.requirement)) is not None:
+        if each.requirement is not None and (cause := _requirement_cause(self, each, each.requirement)) is not None:
             return cause
     if len(terms) == 1:
         for entry in terms[0].match_fields:
             return Cause("NoSuchNode", f"the pod is made for the node {', '.join(entry.values)}, which does not exist")
-    nearest = min(infos, key=lambda info: (_distance(view, info), info.name))
+    nearest = min(infos, key=lambda info: (_count_unmet(view, info), info.name))
     unmet = [*view.unmet_pairs(nearest.node), *min(view.unmet_terms(nearest.node), key=len, default=[])]
     why = "; ".join(unmet_text(view, each, nearest.node) for each in unmet)
     if len(unmet) == 1 and unmet[0].expression:
@@ -200,28 +202,28 @@ def _affinity(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         head = f"no node meets any of the {len(terms)} terms of the required node affinity"
     else:
         together = " at the same time" if len(wanted) > 1 else ""
-        head = f"no node meets {' and '.join(map(_shown, wanted))}{together}"
+        head = f"no node meets {' and '.join(map(_shown_condition, wanted))}{together}"
     return Cause("NoMatchingNode", f"{head}; nearest is {nearest.name}: {why}")
 
 
-def _conditions(view: View) -> list[Unmet]:
+def _conditions_of_first_term(view: View) -> list[Unmet]:
     return [
         *(Unmet(0, each.key, each) for term in view.terms[:1] for each in term.match_expressions),
         *(Unmet(0, "", expression=each) for term in view.terms[:1] for each in term.match_cel_expressions),
     ]
 
 
-def _shown(unmet: Unmet) -> str:
+def _shown_condition(unmet: Unmet) -> str:
     if unmet.requirement is None:
         return f"`{unmet.expression}`"
     return f"`{shown_requirement(unmet.requirement, from_pair=unmet.term is None)}`"
 
 
-def _distance(view: View, info: NodeInfo) -> int:
+def _count_unmet(view: View, info: NodeInfo) -> int:
     return len(view.unmet_pairs(info.node)) + min(map(len, view.unmet_terms(info.node)), default=0)
 
 
-def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> Cause | None:
+def _requirement_cause(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> Cause | None:
     """Return the cause if no node meets one requirement of the pod: a label, its value, or a numeric bound."""
     facts, key, shown = self.facts, entry.key, shown_requirement(entry, from_pair=unmet.term is None)
     values = facts.labels.get(key, {})
@@ -252,15 +254,15 @@ def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> 
             if not self.view.features.constraints.semver_operators:
                 return Cause("GateOff", unmet_text(self.view, unmet, info.node))
             versions = {value: semver.parse_tolerant_or_none(value) for value in values}
-            there = some([repr(value) for value in values])
+            there = listed([repr(value) for value in values])
             if not any(versions.values()):
                 return Cause("NotAVersion", f"`{shown}` holds on no node: `{key}` is a version on none: it is {there}")
-            text = f"`{shown}` holds on no node: the label is {there}{_pre_release(versions, entry.values[0])}"
+            text = f"`{shown}` holds on no node: the label is {there}{_pre_release_hint(versions, entry.values[0])}"
             return Cause("BoundNotMet", text)
     return None
 
 
-def _pre_release(versions: Mapping[str, semver.Version | None], bound: str) -> str:
+def _pre_release_hint(versions: Mapping[str, semver.Version | None], bound: str) -> str:
     """Return a hint if a node's label is a pre-release of the required version, and so older; otherwise empty."""
     wanted = semver.parse_tolerant_or_none(bound)
     for value, version in versions.items():
@@ -274,13 +276,13 @@ def _pre_release(versions: Mapping[str, semver.Version | None], bound: str) -> s
 # -- taints and the state of nodes
 
 
-def _cordoned(_self: Placement, infos: Sequence[NodeInfo]) -> Cause:
-    names = some([info.name for info in infos])
+def _cordon_cause(_self: Placement, infos: Sequence[NodeInfo]) -> Cause:
+    names = listed([info.name for info in infos])
     which = f"node {names} is" if len(infos) == 1 else f"nodes {names} are"
     return Cause("NodesCordoned", f"{which} cordoned (kubectl cordon): no new pods may start there")
 
 
-def _taints(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+def _taint_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     view = self.view
     found: Counter[str] = Counter()
     examples: dict[str, tuple[Taint, NodeInfo]] = {}
@@ -293,35 +295,32 @@ def _taints(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     ]
     if otherwise_fit:
         state = [(taint, info) for info in otherwise_fit for taint in view.untolerated(info.node)]
-        return _bad_state(self, otherwise_fit, state)
+        return _node_state_cause(self, otherwise_fit, state)
     own = [(taint, info) for taint, info in examples.values() if not taint.key.startswith(STATE_TAINTS)]
     if not own:
         return None
-    shown = some([shown_taint(taint) for taint, _ in own])
+    shown = listed([shown_taint(taint) for taint, _ in own])
     text = f"every node has a taint that the pod does not tolerate: {shown}"
     if len(own) == 1:
         text = f"the pod does not tolerate the taint {shown}"
-    return Cause("UntoleratedTaint", text + _toleration_mistake(self, [taint for taint, _ in own]))
+    return Cause("UntoleratedTaint", text + _toleration_hint(self, [taint for taint, _ in own]))
 
 
-def _bad_state(self: Placement, infos: Sequence[NodeInfo], state: list[tuple[Taint, NodeInfo]]) -> Cause:
+def _node_state_cause(self: Placement, infos: Sequence[NodeInfo], state: list[tuple[Taint, NodeInfo]]) -> Cause:
     unready = [text for info in infos if (text := why_not_ready(info.node, self.now))]
-    if unready:
-        rest = f", and {len(unready) - 1} more are not ready" if len(unready) > 1 else ""
-        return Cause("NodeNotReady", unready[0] + rest)
     pressed = [text for info in infos for text in pressures(info.node)]
-    if pressed:
-        rest = f", and {len(pressed) - 1} more are in trouble" if len(pressed) > 1 else ""
-        return Cause("NodePressure", pressed[0] + rest)
+    for code, texts, rest in (("NodeNotReady", unready, "are not ready"), ("NodePressure", pressed, "are in trouble")):
+        if texts:
+            return Cause(code, texts[0] + (f", and {len(texts) - 1} more {rest}" if len(texts) > 1 else ""))
     taint, info = state[0]
     if taint.key == _UNSCHEDULABLE:
-        return _cordoned(self, infos)
+        return _cordon_cause(self, infos)
     word = "not ready" if taint.key in _UNREADY else "in trouble"
     others = f", like {len(infos) - 1} more" if len(infos) > 1 else ""
     return Cause("NodeNotReady", f"node {info.name} is {word} (taint {shown_taint(taint)}){others}")
 
 
-def _toleration_mistake(self: Placement, taints: Sequence[Taint]) -> str:
+def _toleration_hint(self: Placement, taints: Sequence[Taint]) -> str:
     """Return a hint if a toleration nearly matches a taint: with another spelling, value, effect, or bound."""
     view, options = self.view, self.view.features.constraints
     for taint in taints:
@@ -339,7 +338,7 @@ def _toleration_mistake(self: Placement, taints: Sequence[Taint]) -> str:
 # -- room
 
 
-def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+def _resource_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     view = self.view
     columns = view.engine.cluster.resources
     asked = {PODS: 1, **{name: number for name, number in view.signature.requests.items() if number}}
@@ -355,7 +354,7 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         elif most < wanted:
             name = min(info.name for info, (there, _) in zip(infos, amounts, strict=True) if there == most)
             asks, has = f"the pod asks for {_amount(resource, wanted)}", _amount(resource, most)
-            other = _large_elsewhere(self, infos, resource, wanted)
+            other = _why_not_on_largest(self, infos, resource, wanted)
             if len(infos) == 1:
                 large.append(f"node {name} is not that large, even empty: {asks}, the node has {has}{other}")
             else:
@@ -368,13 +367,13 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     if large:
         return Cause("NoNodeLargeEnough", "; ".join(large))
     if short:
-        return _short(short, len(infos))
+        return _shortage_cause(short, len(infos))
     together = " and ".join(_amount(name, number) for name, number in asked.items() if name != PODS)
     return Cause("Fragmented", f"no single node has {together} free together, though some have each")
 
 
-def _large_elsewhere(self: Placement, infos: Sequence[NodeInfo], resource: str, wanted: int) -> str:
-    """Return why the largest node, which has enough resources, rejects the pod; empty if even that one is too small."""
+def _why_not_on_largest(self: Placement, infos: Sequence[NodeInfo], resource: str, wanted: int) -> str:
+    """Return a hint why the pod is rejected by the largest node of all; empty if that is too small or among `infos`."""
     name = self.facts.largest[resource][1]
     info = self.view.engine.cluster.node(name) if len(infos) < len(self.view.engine.cluster) else None
     if info is None or self.view.engine.cluster.resources.amounts(resource, info.row)[0] < wanted:
@@ -383,7 +382,7 @@ def _large_elsewhere(self: Placement, infos: Sequence[NodeInfo], resource: str, 
     return f"; node {name} is, and against it: {why}" if why else ""
 
 
-def _short(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:
+def _shortage_cause(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:
     parts = []
     is_fragmented = False
     for resource, wanted, free, total, name in short:
@@ -410,11 +409,11 @@ def _amount(resource: str, number: int) -> str:
     return f"{amount(resource, number)} {resource}"
 
 
-def _ports(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+def _port_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     held = [(port, pod) for info in infos for port, pod in self.view.port_holders(info)]
     if not held:
         return None
-    ports = some([f"{port.port}/{port.protocol}" for port, _ in held])
+    ports = listed([f"{port.port}/{port.protocol}" for port, _ in held])
     holders = list({id(pod): pod for _, pod in held}.values())
     siblings = all(self.view.is_sibling(pod) for pod in holders)
     whom = f"a pod of this workload, and there are {len(infos)}" if siblings else pods_named(holders)
@@ -425,7 +424,7 @@ def _ports(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
 # -- neighbours
 
 
-def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+def _pod_affinity_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     view = self.view
     apart = [view.unmet_pod_terms(info.node) for info in infos]
     kinds = {each.kind for found in apart for each in found}
@@ -438,11 +437,11 @@ def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         return Cause("NoTopologyLabel", f"no node has the label `{key}` that pod affinity needs{meant}")
     if "affinity" in kinds and all(any(each.kind == "affinity" for each in found) for found in apart):
         where = sorted(view.domains_with_pods(first.index))
-        there = f"such pods are only in {some(where)}" if where else "no such pod runs"
+        there = f"such pods are only in {listed(where)}" if where else "no such pod runs"
         if (peer := view.misspelled_peer(first.index)) is not None:
             there += did_you_mean(f"{peer[0]}={peer[2]}")
         elif elsewhere := view.namespaces_with_peers(first.index):
-            there += f" in namespace {some(sorted(first.term.namespaces))}, but in {some(sorted(elsewhere))}"
+            there += f" in namespace {listed(sorted(first.term.namespaces))}, but in {listed(sorted(elsewhere))}"
         return Cause("NoAffinityPeer", f"no node left is in the same {key} as a pod with {selector}: {there}")
     holders = [pod for found in apart for each in found for pod in each.holders]
     domains = {each.domain for found in apart for each in found if each.domain is not None}
@@ -459,7 +458,7 @@ def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     return None
 
 
-def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+def _spread_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     broken = [each for info in infos for each in self.view.broken_spreads(info.node)]
     if not broken:
         return None
@@ -486,18 +485,18 @@ def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
 
 _DESCRIBERS: Mapping[str, Describe | None] = {
     "NodeName": None,
-    "NodeAffinity": _affinity,
+    "NodeAffinity": _node_affinity_cause,
     "VolumeBinding": lambda self, _: storage.binding_cause(self.view),
     "VolumeZone": lambda self, infos: storage.zone_cause(self.view, infos),
     "NodeDeclaredFeatures": None,
-    "NodeUnschedulable": _cordoned,
-    "TaintToleration": _taints,
+    "NodeUnschedulable": _cordon_cause,
+    "TaintToleration": _taint_cause,
     "VolumeRestrictions": lambda self, infos: storage.restrictions_cause(self.view, infos),
     "DynamicResources": lambda self, infos: devices.lacking_cause(self.view, infos),
-    "NodePorts": _ports,
-    "NodeResourcesFit": _resources,
+    "NodePorts": _port_cause,
+    "NodeResourcesFit": _resource_cause,
     "NodeVolumeLimits": None,
-    "InterPodAffinity": _neighbours,
-    "PodTopologySpread": _spread,
+    "InterPodAffinity": _pod_affinity_cause,
+    "PodTopologySpread": _spread_cause,
 }
 """By filter plugin, what describes the cause; the plugins are in the order in which the nodes are filtered."""

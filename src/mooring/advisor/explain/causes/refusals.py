@@ -28,7 +28,7 @@ _FORBIDDEN = re.compile(r'^\S+ "[^"]*" is (?:forbidden|invalid): ', re.DOTALL)
 
 
 def classify(message: str, namespace: str = "") -> Cause:
-    """Return the cause for a message by which the API server refused a pod."""
+    """Return the cause that a refusal message of the API server states; code `Refused` for an unknown message."""
     where = f" of namespace {namespace}" if namespace else ""
     if found := _QUOTA.search(message):
         text = (

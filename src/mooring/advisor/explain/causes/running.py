@@ -41,13 +41,13 @@ def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     if node is not None and (why := why_not_ready(node, now)):
         return Cause("NodeNotReady", why)
     if pod.metadata.deletion_timestamp is not None:
-        return _terminating(pod, now)
-    waiting = next(_waiting(snapshot, pod), None)
+        return _deletion_cause(pod, now)
+    waiting = next(_container_causes(snapshot, pod), None)
     if waiting is not None:
         return waiting
     if pod.status.phase == "Running":
-        return _unready(pod, now)
-    return _starting(snapshot, pod, now)
+        return _readiness_cause(pod, now)
+    return _start_cause(snapshot, pod, now)
 
 
 def node_gone(name: str) -> Cause:
@@ -94,19 +94,19 @@ def seconds_since(text: str | None, now: datetime) -> float | None:
         return None
 
 
-def _waiting(snapshot: Snapshot, pod: Pod) -> Iterator[Cause]:
-    for status, is_init in _statuses(pod):
+def _container_causes(snapshot: Snapshot, pod: Pod) -> Iterator[Cause]:
+    for status, is_init in _statuses_of(pod):
         word = "init container" if is_init else "container"
         waiting, ended = status.state.waiting, status.state.terminated
         if waiting is not None and waiting.reason not in _STARTING:
-            yield _waiting_cause(snapshot, pod, word, status)
+            yield _waiting_container_cause(snapshot, pod, word, status)
         elif is_init and ended is not None and ended.exit_code:
-            yield Cause("InitContainerFailed", f"init container {status.name} failed: {_exit(status)}")
+            yield Cause("InitContainerFailed", f"init container {status.name} failed: {_exit_text(status)}")
         elif is_init and status.state.running is not None and not status.started and not _is_sidecar(pod, status.name):
             yield Cause("InitContainerRuns", f"init container {status.name} still runs; the others wait for it")
 
 
-def _waiting_cause(snapshot: Snapshot, pod: Pod, word: str, status: ContainerStatus) -> Cause:
+def _waiting_container_cause(snapshot: Snapshot, pod: Pod, word: str, status: ContainerStatus) -> Cause:
     waiting = status.state.waiting
     assert waiting is not None  # noqa: S101 - the caller has looked
     why = f": {waiting.message}" if waiting.message else ""
@@ -121,7 +121,7 @@ def _waiting_cause(snapshot: Snapshot, pod: Pod, word: str, status: ContainerSta
         return Cause(waiting.reason, f"{text}{why.rstrip('.')}{hint}")
     if waiting.reason == "CrashLoopBackOff":
         restarts = f"restarted {status.restart_count} times"
-        return Cause(waiting.reason, f"{word} {status.name} crashes again and again, {restarts}: {_exit(status)}")
+        return Cause(waiting.reason, f"{word} {status.name} crashes again and again, {restarts}: {_exit_text(status)}")
     if waiting.reason == "CreateContainerConfigError":
         return Cause(
             waiting.reason,
@@ -130,7 +130,7 @@ def _waiting_cause(snapshot: Snapshot, pod: Pod, word: str, status: ContainerSta
     return Cause(waiting.reason, f"{word} {status.name} waits: {waiting.reason}{why}")
 
 
-def _statuses(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
+def _statuses_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
     yield from ((each, True) for each in pod.status.init_container_statuses)
     yield from ((each, False) for each in pod.status.container_statuses)
 
@@ -139,7 +139,7 @@ def _is_sidecar(pod: Pod, name: str) -> bool:
     return any(each.name == name and each.restart_policy == "Always" for each in pod.spec.init_containers)
 
 
-def _exit(status: ContainerStatus) -> str:
+def _exit_text(status: ContainerStatus) -> str:
     ended = status.state.terminated or status.last_state.terminated
     if ended is None:
         return "how it ended is not known"
@@ -150,14 +150,14 @@ def _exit(status: ContainerStatus) -> str:
 
 
 def ended_badly(pod: Pod) -> str:
-    """Return a text with the container of a pod that failed and how; empty if none has."""
-    for status, is_init in _statuses(pod):
+    """Return the first failed container of a pod and its exit code as text; empty if none has failed."""
+    for status, is_init in _statuses_of(pod):
         if status.state.terminated is not None and status.state.terminated.exit_code:
-            return f"{'init ' if is_init else ''}container {status.name}: {_exit(status)}"
+            return f"{'init ' if is_init else ''}container {status.name}: {_exit_text(status)}"
     return ""
 
 
-def _unready(pod: Pod, now: datetime) -> Cause | None:
+def _readiness_cause(pod: Pod, now: datetime) -> Cause | None:
     ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
     if ready is None or ready.status == "True":
         return None
@@ -175,7 +175,7 @@ def _unready(pod: Pod, now: datetime) -> Cause | None:
     return Cause("NotReady", text)
 
 
-def _terminating(pod: Pod, now: datetime) -> Cause | None:
+def _deletion_cause(pod: Pod, now: datetime) -> Cause | None:
     late = (seconds_since(pod.metadata.deletion_timestamp, now) or 0.0) - _PATIENCE_SECONDS
     if late < 0:
         return None
@@ -188,8 +188,8 @@ def _terminating(pod: Pod, now: datetime) -> Cause | None:
     return Cause("StuckTerminating", text)
 
 
-def _held_elsewhere(snapshot: Snapshot, pod: Pod) -> Cause | None:
-    """Return the cause if a pod on another node uses a claim of the pod that one node at a time may use."""
+def _claim_in_use_cause(snapshot: Snapshot, pod: Pod) -> Cause | None:
+    """Return the cause if a pod on another node uses a ReadWriteOnce claim of the pod, else None."""
     for claim, holders in holders_of_claims(snapshot, pod).items():
         elsewhere = [each for each in holders if each.spec.node_name != pod.spec.node_name]
         if elsewhere:
@@ -199,7 +199,7 @@ def _held_elsewhere(snapshot: Snapshot, pod: Pod) -> Cause | None:
 
 
 def holders_of_claims(snapshot: Snapshot, pod: Pod) -> dict[str, list[Pod]]:
-    """Return the other pods with a node that use a claim of the pod which only one node or pod may use, by claim."""
+    """Return by claim name the other placed pods that use it, for claims of the pod that one node or pod may use."""
     space, found = pod.metadata.namespace, {}
     names = list(claim_names(pod))
     for name in names:
@@ -217,7 +217,7 @@ def holders_of_claims(snapshot: Snapshot, pod: Pod) -> dict[str, list[Pod]]:
     return found
 
 
-def _starting(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
+def _start_cause(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     claims = {each.persistent_volume_claim.claim_name for each in pod.spec.volumes if each.persistent_volume_claim}
     for attachment in snapshot.all(VolumeAttachment) if claims else ():
         error = attachment.status.attach_error
@@ -231,8 +231,8 @@ def _starting(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     since = bound.last_transition_time if bound is not None else pod.metadata.creation_timestamp
     if (seconds_since(since, now) or 0.0) < _PATIENCE_SECONDS:
         return None
-    if (held := _held_elsewhere(snapshot, pod)) is not None:
+    if (held := _claim_in_use_cause(snapshot, pod)) is not None:
         return held
-    waits = next((each.state.waiting.reason for each, _ in _statuses(pod) if each.state.waiting is not None), "")
+    waits = next((each.state.waiting.reason for each, _ in _statuses_of(pod) if each.state.waiting is not None), "")
     what = "its kubelet has not started it" if not waits else f"its containers are still being created ({waits})"
     return Cause("NotStarted", f"the pod has node {pod.spec.node_name} since {ago(since, now)}, and {what}")

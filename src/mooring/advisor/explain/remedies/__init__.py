@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mooring.advisor.explain.remedies import devices, nodes, pods, storage
 from mooring.advisor.explain.remedies.remedy import BOUND, Remedy
-from mooring.advisor.explain.subject import setting
+from mooring.advisor.explain.subject import set_fields
 from mooring.advisor.explain.view import View
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
@@ -20,7 +20,7 @@ __all__ = ["Remedy", "remedies"]
 def _gates(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     names = ", ".join(gate.name for gate in view.pod.spec.scheduling_gates)
     summary = f"remove the scheduling gate {names}"
-    yield Remedy("open gates", BOUND, summary, edit=setting(scheduling_gates=[]))
+    yield Remedy("open gates", BOUND, summary, edit=set_fields(scheduling_gates=[]))
 
 
 _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] = {
@@ -43,7 +43,7 @@ _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] =
 
 
 def remedies(view: View, info: NodeInfo, status: Status) -> list[Remedy]:
-    """Return changes that may help if a plugin rejects a node, the smallest first; none for unknown plugins."""
+    """Return changes that may resolve a plugin's rejection of a node, the smallest first; none for unknown plugins."""
     found = _BY_PLUGIN.get(status.plugin)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""The context of remedies that do not concern nodes: what they may change, and how a change becomes a candidate."""
+"""The builder of candidate remedies that change a workload or other objects, not nodes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from mooring.advisor.explain.patches import kubectl
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, Edit
 from mooring.advisor.explain.results import Cause, Change
 from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, candidate_of, pod_change
-from mooring.advisor.explain.subject import Subject, setting
+from mooring.advisor.explain.subject import Subject, set_fields
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from mooring.api.core_v1 import Pod, ReplicationController
@@ -22,7 +22,7 @@ _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A pod or workload, the cause why its pods do not run, and functions that make candidate remedies of changes."""
+    """A pod or workload and the cause why its pods do not run; its methods build candidate remedies from changes."""
 
     snapshot: Snapshot
     subject: Subject
@@ -39,15 +39,15 @@ class Context:
         return self.pod.metadata.namespace
 
     def edit(self, summary: str, size: int, edit: Edit, caveat: str = "") -> Iterator[Candidate]:
-        """Yield a remedy that changes the pod's spec."""
+        """Yield the candidate that edits the pod's spec or its template; nothing if the edit changes nothing."""
         after = self.subject.edited(edit)
         if after is not None:
             yield self.candidate(summary, size, [pod_change(self.subject, after)], after, caveat=caveat)
 
-    def workload(
+    def edit_workload(
         self, summary: str, size: int, edit: Callable[[Any], bool], command: str = "", caveat: str = ""
     ) -> Iterator[Candidate]:
-        """Yield a remedy that changes the workload's spec outside of its template."""
+        """Yield the candidate that edits the workload's own spec; nothing if the edit changes nothing."""
         after = self.subject.with_source(lambda source: edit(source.spec))
         if after is not None:
             change = patches.modification(self.subject.source, after.source, command)
@@ -65,16 +65,16 @@ class Context:
         yield self.candidate(summary, size, [change], put=(after,), caveat=caveat)
 
     def scale(self, replicas: int) -> Iterator[Candidate]:
-        """Yield the remedy that scales the workload, if it has replicas and another number of them."""
+        """Yield the candidate that scales the workload; nothing for kinds without replicas or without a change."""
         source, meta = self.subject.source, self.subject.source.metadata
         if isinstance(source, _REPLICATED) and replicas != source.spec.replicas:
             kind = source.kind.lower()
             command = kubectl("scale", f"{kind}/{meta.name}", f"--replicas={replicas}", namespace=meta.namespace)
             summary = f"scale {kind} {meta.name} to {replicas}"
-            yield from self.workload(summary, MODEST + 1, setting(replicas=replicas), command)
+            yield from self.edit_workload(summary, MODEST + 1, set_fields(replicas=replicas), command)
 
     def scale_down(self, replicas: int | None = None) -> Iterator[Candidate]:
-        """Yield the remedy that scales the workload down, by default to its pods that have a node."""
+        """Yield the candidate that scales the workload down (by default to its pods with a node), but not to zero."""
         if replicas is None:
             replicas = sum(bool(pod.spec.node_name) for pod in self.subject.siblings)
         source = self.subject.source
@@ -84,6 +84,6 @@ class Context:
     def candidate(
         self, summary: str, size: int, changes: Sequence[Change], after: Subject | None = None, **fields: Any
     ) -> Candidate:
-        """Return the candidate of changes, which result in another workload `after`, or in the objects `put`."""
+        """Return the candidate for changes that result in the workload `after`, or in other objects (`put`)."""
         order = CORRECTION if size == BOUND else LAST
         return candidate_of(self.subject, after or self.subject, summary, size, changes, order=order, **fields)

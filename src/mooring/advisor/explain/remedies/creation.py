@@ -19,7 +19,7 @@ from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.search import Candidate
 from mooring.advisor.explain.storage import claim_sources
-from mooring.advisor.explain.subject import Subject, setting, setting_in
+from mooring.advisor.explain.subject import Subject, set_fields, set_fields_in
 from mooring.advisor.node_facts import similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
@@ -59,7 +59,7 @@ _USUAL = {"cpu": "100m", "memory": "128Mi"}
 
 
 def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missing: int) -> list[Candidate]:
-    """Return changes after which the missing pods of a workload may exist or run; changes of the workload first."""
+    """Return candidate changes that may remove a cause, so that missing pods are created or run."""
     found = _BY_CAUSE.get(cause.code)
     return list(found(Context(snapshot, subject, cause, missing))) if found is not None else []
 
@@ -80,7 +80,7 @@ def _quota(context: Context) -> Iterator[Candidate]:
             need = asked.get(name)
             if need is None:
                 continue
-            wanted = _sum(used.get(name, parse("0")), need, context.missing)
+            wanted = _add_times(used.get(name, parse("0")), need, context.missing)
             if wanted > hard:
                 after.spec.hard[name] = after.status.hard[name] = wanted
                 words.append(f"{name} from {hard} to {wanted}")
@@ -92,11 +92,11 @@ def _quota(context: Context) -> Iterator[Candidate]:
         yield from context.scale(source.spec.replicas - context.missing)
 
 
-def _sum(used: Quantity, need: Quantity, times: int) -> Quantity:
+def _add_times(used: Quantity, need: Quantity, times: int) -> Quantity:
     return sum([need] * min(times, 1000), start=used)
 
 
-def _quota_needs(context: Context) -> Iterator[Candidate]:
+def _add_requests(context: Context) -> Iterator[Candidate]:
     text = context.cause.text
 
     def edit(spec: PodSpec) -> bool:
@@ -126,9 +126,9 @@ def _limit_range(context: Context) -> Iterator[Candidate]:
         words.clear()
         for item in limits:
             if item.type == "Pod":
-                _clamp_sum(spec, item, words)
+                _keep_sum_in_bounds(spec, item, words)
             for container in (*spec.containers, *spec.init_containers) if item.type == "Container" else ():
-                _clamp(container, item, words)
+                _keep_in_bounds(container, item, words)
         return bool(words)
 
     for claim in missing_claims(context.snapshot, context.subject.source, context.pod):
@@ -138,7 +138,7 @@ def _limit_range(context: Context) -> Iterator[Candidate]:
 
 
 def _claim_limits(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
-    """Yield a LimitRange with room for a claim: the claim templates of a StatefulSet cannot be changed."""
+    """Suggest to widen each LimitRange that refuses a claim: a StatefulSet's claim templates cannot be changed."""
     asked = claim.spec.resources.requests.get("storage")
     for each in context.snapshot.all(LimitRange):
         after, words = copy_of(each), []
@@ -154,7 +154,7 @@ def _claim_limits(context: Context, claim: PersistentVolumeClaim) -> Iterator[Ca
             )
 
 
-def _clamp_sum(spec: PodSpec, item: Any, words: list[str]) -> None:
+def _keep_sum_in_bounds(spec: PodSpec, item: Any, words: list[str]) -> None:
     """Lower the largest request among a pod's containers until their sum is within a LimitRange for pods."""
     for kind in ("limits", "requests"):
         for name, most in item.max.items():
@@ -170,7 +170,7 @@ def _clamp_sum(spec: PodSpec, item: Any, words: list[str]) -> None:
                 amounts[name] = left
 
 
-def _clamp(container: Any, item: Any, words: list[str]) -> None:
+def _keep_in_bounds(container: Any, item: Any, words: list[str]) -> None:
     resources = container.resources
     for kind, amounts in (("limit", resources.limits), ("request", resources.requests)):
         for bounds, beyond in ((item.max, operator.gt), (item.min, operator.lt)):
@@ -189,12 +189,16 @@ def _clamp(container: Any, item: Any, words: list[str]) -> None:
             words.append(f"limit of {name} of container {container.name} to {most}")
     for name, ratio in item.max_limit_request_ratio.items():
         limit, request = resources.limits.get(name), resources.requests.get(name)
-        if limit is not None and request is not None and limit > _sum(parse("0"), request, int(float(str(ratio)))):
+        if (
+            limit is not None
+            and request is not None
+            and limit > _add_times(parse("0"), request, int(float(str(ratio))))
+        ):
             resources.requests[name] = limit
             words.append(f"request of {name} of container {container.name} to its limit {limit}")
 
 
-def _security(context: Context) -> Iterator[Candidate]:
+def _meet_pod_security(context: Context) -> Iterator[Candidate]:
     yield from context.edit(
         "meet the Pod Security level: run without privileges (see the patch)",
         SMALL,
@@ -204,7 +208,7 @@ def _security(context: Context) -> Iterator[Candidate]:
 
 
 def _drop_privileges(spec: PodSpec) -> bool:
-    """Remove every privilege that the restricted level forbids from a pod's spec; return False if impossible."""
+    """Change a pod's spec so that the Pod Security level `restricted` admits it; return True, as every edit does."""
     spec.host_network = spec.host_pid = spec.host_ipc = False
     spec.volumes = [each for each in spec.volumes if each.host_path is None]
     mounted = {each.name for each in spec.volumes}
@@ -233,7 +237,7 @@ def _drop_privileges(spec: PodSpec) -> bool:
 # -- references
 
 
-def _corrections(
+def _correct_names(
     context: Context,
     known: Iterable[str],
     label: str,
@@ -248,12 +252,12 @@ def _corrections(
     names = list(known)
     for name in dict.fromkeys(getattr(each, field) or "" for each in holders(context.pod.spec)):
         if meant := similar(name, names):
-            find = partial(_naming, holders, field, name)
-            edit = setting_in(find, **{field: meant}, **others)
+            find = partial(_objects_with_name, holders, field, name)
+            edit = set_fields_in(find, **{field: meant}, **others)
             yield from context.edit(f"correct {label} {name} to {meant}", BOUND, edit)
 
 
-def _naming(holders: Callable[[PodSpec], Iterable[Any]], field: str, name: str, spec: PodSpec) -> list[Any]:
+def _objects_with_name(holders: Callable[[PodSpec], Iterable[Any]], field: str, name: str, spec: PodSpec) -> list[Any]:
     return [each for each in holders(spec) if getattr(each, field) in (name, "")]  # empty: the server sets it
 
 
@@ -266,28 +270,28 @@ def _priority_class(context: Context) -> Iterator[Candidate]:
     name = context.pod.spec.priority_class_name
     known = [each for each in _names_of(context, PriorityClass) if not each.startswith("system-")]
     cleared: dict[str, Any] = {"priority": None, "preemption_policy": None}
-    yield from _corrections(context, known, "priorityClassName", "priority_class_name", **cleared)
-    yield from context.edit(f"drop priorityClassName {name}", MODEST, setting(priority_class_name="", **cleared))
+    yield from _correct_names(context, known, "priorityClassName", "priority_class_name", **cleared)
+    yield from context.edit(f"drop priorityClassName {name}", MODEST, set_fields(priority_class_name="", **cleared))
     new = PriorityClass(metadata=ObjectMeta(name=name), value=1000)
     yield from context.create(f"create PriorityClass {name} (value 1000)", new)
 
 
 def _runtime_class(context: Context) -> Iterator[Candidate]:
-    yield from _corrections(context, _names_of(context, RuntimeClass), "runtimeClassName", "runtime_class_name")
+    yield from _correct_names(context, _names_of(context, RuntimeClass), "runtimeClassName", "runtime_class_name")
     summary = f"drop runtimeClassName {context.pod.spec.runtime_class_name or ''}"
     caveat = "the containers then run with the default runtime of the node"
-    yield from context.edit(summary, MODEST, setting(runtime_class_name=None), caveat)
+    yield from context.edit(summary, MODEST, set_fields(runtime_class_name=None), caveat)
 
 
 def _node_gone(context: Context) -> Iterator[Candidate]:
     wanted = context.pod.spec.node_name
-    edit = setting_in(lambda spec: [spec] if spec.node_name == wanted else [], node_name="")
+    edit = set_fields_in(lambda spec: [spec] if spec.node_name == wanted else [], node_name="")
     yield from context.edit(f"let the scheduler choose: drop spec.nodeName {wanted}", BOUND, edit)
 
 
 def _claim_name(context: Context) -> Iterator[Candidate]:
     known = _names_of(context, PersistentVolumeClaim)
-    yield from _corrections(context, known, "claimName", "claim_name", claim_sources)
+    yield from _correct_names(context, known, "claimName", "claim_name", claim_sources)
 
 
 def _device_claim_name(context: Context) -> Iterator[Candidate]:
@@ -296,14 +300,14 @@ def _device_claim_name(context: Context) -> Iterator[Candidate]:
         (ResourceClaimTemplate, "resource_claim_template_name"),
     ):
         known = _names_of(context, kind)
-        yield from _corrections(context, known, kind.__name__, field, lambda spec: spec.resource_claims)
+        yield from _correct_names(context, known, kind.__name__, field, lambda spec: spec.resource_claims)
 
 
 def _service_account(context: Context) -> Iterator[Candidate]:
     name, known = context.pod.spec.service_account_name, _names_of(context, ServiceAccount)
     meant = similar(name, known)
     old: dict[str, Any] = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
-    yield from _corrections(context, known, "serviceAccountName", "service_account_name", **old)
+    yield from _correct_names(context, known, "serviceAccountName", "service_account_name", **old)
     new = ServiceAccount(metadata=ObjectMeta(name=name, namespace=context.namespace))
     yield from context.create(f"create ServiceAccount {context.namespace}/{name}", new)
 
@@ -354,21 +358,21 @@ def _webhook(context: Context) -> Iterator[Candidate]:
 def _resume(context: Context) -> Iterator[Candidate]:
     meta = context.subject.source.metadata
     command = kubectl("rollout", "resume", f"deployment/{meta.name}", namespace=meta.namespace)
-    yield from context.workload(f"resume deployment {meta.name}", BOUND, setting(paused=False), command)
+    yield from context.edit_workload(f"resume deployment {meta.name}", BOUND, set_fields(paused=False), command)
 
 
 def _unsuspend(context: Context) -> Iterator[Candidate]:
     source = context.subject.source
     if isinstance(source, Job | CronJob):
         summary = f"resume {source.kind.lower()} {source.metadata.name}"
-        yield from context.workload(summary, BOUND, setting(suspend=False))
+        yield from context.edit_workload(summary, BOUND, set_fields(suspend=False))
 
 
 # -- neighbours
 
 
 def _too_few_domains(context: Context) -> Iterator[Candidate]:
-    """Suggest as many pods as there are domains, or a soft spread constraint with all pods recreated."""
+    """Suggest to scale down to one pod per domain, or to make the required anti-affinity a preference."""
     source = context.subject.source
     yield from context.scale_down()
     if not isinstance(source, Deployment):
@@ -388,11 +392,11 @@ def _too_few_domains(context: Context) -> Iterator[Candidate]:
         return True
 
     summary = "make the anti-affinity a preference, and replace all pods at once (strategy: Recreate)"
-    yield from context.workload(summary, LARGE, edit)
+    yield from context.edit_workload(summary, LARGE, edit)
 
 
 def _host_ports(context: Context) -> Iterator[Candidate]:
-    """Suggest as many pods as there are nodes with the port free, or removing the host port."""
+    """Suggest to scale down to the nodes with a free host port, or to remove the host port."""
     scaled = list(context.scale_down())
     if not scaled:
         return
@@ -403,14 +407,14 @@ def _host_ports(context: Context) -> Iterator[Candidate]:
         return [] if spec.host_network else every
 
     caveat = "the pods are then reached by a Service, not by the address of their node"
-    yield from context.edit("drop the host port", LARGE - 1, setting_in(ports, host_port=0), caveat)
+    yield from context.edit("drop the host port", LARGE - 1, set_fields_in(ports, host_port=0), caveat)
 
 
 _BY_CAUSE: Mapping[str, Callable[[Context], Iterator[Candidate]]] = {
     "QuotaExceeded": _quota,
-    "QuotaNeedsRequests": _quota_needs,
+    "QuotaNeedsRequests": _add_requests,
     "LimitRange": _limit_range,
-    "PodSecurity": _security,
+    "PodSecurity": _meet_pod_security,
     "MissingPriorityClass": _priority_class,
     "MissingServiceAccount": _service_account,
     "MissingRuntimeClass": _runtime_class,
@@ -421,8 +425,8 @@ _BY_CAUSE: Mapping[str, Callable[[Context], Iterator[Candidate]]] = {
     "WebhookDown": _webhook,
     "Paused": _resume,
     "Suspended": _unsuspend,
-    "NoParallelism": lambda context: context.workload(
-        f"let job {context.subject.source.metadata.name} run one pod at a time", BOUND, setting(parallelism=1)
+    "NoParallelism": lambda context: context.edit_workload(
+        f"let job {context.subject.source.metadata.name} run one pod at a time", BOUND, set_fields(parallelism=1)
     ),
     "NoReplicas": lambda context: context.scale(1),
     "AntiAffinity": _too_few_domains,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.devices import RequestDevices, claims_of, driver_of, holders, requests_on
+from mooring.advisor.explain.devices import RequestDevices, claims_of, driver_of, pods_with_devices, requests_on
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods, object_change
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
@@ -36,7 +36,7 @@ _KEPT = "pods that exist keep the claims they have"
 _IMMUTABLE = "a claim cannot be changed: it is deleted and made again"
 _MOST_DEVICES = 128
 """The maximum number of devices of one ResourceSlice."""
-Asked = ExactDeviceRequest | DeviceSubRequest
+DeviceAmount = ExactDeviceRequest | DeviceSubRequest
 
 
 def devices(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
@@ -52,21 +52,25 @@ def _for_request(view: View, found: RequestDevices) -> Iterator[Remedy]:
     name, count = f"request {found.request.name} of claim {full_name(found.claim)}", len(found.free)
     if count and not found.request.wants_all:
         idea = Remedy("fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}")
-        yield _changed(view, found.claim, idea, _in_request(found, lambda asked: setattr(asked, "count", count)))
+        yield _change_claim(view, found.claim, idea, _edit_request(found, lambda asked: setattr(asked, "count", count)))
     expression = found.failing[0]
     if expression and any(each.cel and each.cel.expression == expression for each in found.request.selectors):
         idea = Remedy("drop selector", LARGE - 1, f"drop the selector `{expression}` of {name}")
-        yield _changed(view, found.claim, idea, _in_request(found, lambda asked: _drop_selector(asked, expression)))
+        yield _change_claim(
+            view, found.claim, idea, _edit_request(found, lambda asked: _drop_selector(asked, expression))
+        )
     taints = found.taints()
     if taints:
         toleration = DeviceToleration(key=taints[0].key, operator="Exists", effect=taints[0].effect)
         idea = Remedy("tolerate device", SMALL + 1, f"let {name} tolerate the device taint {taints[0].key}")
-        yield _changed(view, found.claim, idea, _in_request(found, lambda asked: asked.tolerations.append(toleration)))
+        yield _change_claim(
+            view, found.claim, idea, _edit_request(found, lambda asked: asked.tolerations.append(toleration))
+        )
     taken = [device for device in found.tolerated if device not in found.free]
     missing = max(found.request.count - len(found.free), 1)
-    for remedy in delete_pods(view, holders(view, taken[:missing]), ", which has the device"):
+    for remedy in delete_pods(view, pods_with_devices(view, taken[:missing]), ", which has the device"):
         freed = [claim for claim in view.objects(ResourceClaim).values() if _is_held_by(claim, remedy)]
-        yield replace(remedy, put=tuple(_freed(claim) for claim in freed))
+        yield replace(remedy, put=tuple(_without_allocation(claim) for claim in freed))
 
 
 def _is_held_by(claim: ResourceClaim, remedy: Remedy) -> bool:
@@ -74,21 +78,23 @@ def _is_held_by(claim: ResourceClaim, remedy: Remedy) -> bool:
     return bool(users) and users <= {pod.metadata.uid for pod in remedy.remove}
 
 
-def _freed(claim: ResourceClaim) -> ResourceClaim:
+def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
     after = copy_of(claim)
     after.status.allocation, after.status.reserved_for = None, []
     return after
 
 
-def _drop_selector(asked: Asked, expression: str) -> None:
+def _drop_selector(asked: DeviceAmount, expression: str) -> None:
     asked.selectors = [each for each in asked.selectors if each.cel is None or each.cel.expression != expression]
 
 
-def _changed(view: View, claim: ResourceClaim, idea: Remedy, change: Callable[[ResourceClaimSpec], None]) -> Remedy:
-    """Return the remedy that changes the spec of a device claim, or of the template that it was created from."""
+def _change_claim(
+    view: View, claim: ResourceClaim, idea: Remedy, change: Callable[[ResourceClaimSpec], None]
+) -> Remedy:
+    """Return the remedy with a change of a ResourceClaim's spec, made in its template if it was created from one."""
     after = copy_of(claim)
     change(after.spec)
-    entry = next((each for each in view.pod.spec.resource_claims if _stands_for(view, each, claim)), None)
+    entry = next((each for each in view.pod.spec.resource_claims if _refers_to(view, each, claim)), None)
     wanted = entry.resource_claim_template_name if entry is not None else None
     template = view.object(ResourceClaimTemplate, wanted, view.namespace) if wanted else None
     if template is None:
@@ -107,14 +113,14 @@ def _changed(view: View, claim: ResourceClaim, idea: Remedy, change: Callable[[R
     return replace(idea, put=(after, new), remove=tuple(pending), changes=tuple(changes), caveat=_KEPT)
 
 
-def _stands_for(view: View, entry: PodResourceClaim, claim: ResourceClaim) -> bool:
+def _refers_to(view: View, entry: PodResourceClaim, claim: ResourceClaim) -> bool:
     try:
         return device_claim_name(view.pod, entry) == claim.metadata.name
     except ClaimError:
         return False
 
 
-def _in_request(found: RequestDevices, change: Callable[[Asked], None]) -> Callable[[ResourceClaimSpec], None]:
+def _edit_request(found: RequestDevices, change: Callable[[DeviceAmount], None]) -> Callable[[ResourceClaimSpec], None]:
     def edit(spec: ResourceClaimSpec) -> None:
         for request in spec.devices.requests:
             if request.name != found.request.base:
@@ -128,7 +134,7 @@ def _in_request(found: RequestDevices, change: Callable[[Asked], None]) -> Calla
     return edit
 
 
-def _asked_in(spec: ResourceClaimSpec) -> Iterator[Asked]:
+def _device_requests_in(spec: ResourceClaimSpec) -> Iterator[DeviceAmount]:
     for request in spec.devices.requests:
         yield from [request.exactly] if request.exactly is not None else request.first_available
 
@@ -139,20 +145,20 @@ def _missing_classes(view: View) -> Iterator[Remedy]:
             continue
         if meant := similar(name, view.objects(DeviceClass)):
             idea = Remedy("correct class", BOUND, f"correct DeviceClass {name} to {meant}")
-            yield _changed(view, claim, idea, _renaming_class(name, meant))
+            yield _change_claim(view, claim, idea, _renaming_class(name, meant))
         made = DeviceClass(metadata=ObjectMeta(name=name))
-        yield _creating(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
+        yield _create_object(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
 
 
 def _wanted_classes(view: View) -> Iterator[tuple[ResourceClaim, str]]:
     """Yield the pod's claims without an allocation, with each DeviceClass that they ask for."""
     for claim in claims_of(view):
-        names = dict.fromkeys(each.device_class_name for each in _asked_in(claim.spec))
+        names = dict.fromkeys(each.device_class_name for each in _device_requests_in(claim.spec))
         yield from ((claim, name) for name in names if claim.status.allocation is None)
 
 
 def _silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
-    """Suggest another driver, another class or, on a simulated node, devices, for a driver without ResourceSlices."""
+    """Suggest what helps if a driver has no ResourceSlices: its right name, another class, or simulated devices."""
     known = {each.spec.driver for each in view.objects(ResourceSlice).values()}
     for claim, name in _wanted_classes(view):
         found = view.object(DeviceClass, name)
@@ -163,7 +169,7 @@ def _silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
             yield _corrected_driver(found, driver, meant)
         for other in sorted(each for each, made in view.objects(DeviceClass).items() if driver_of(made) in known):
             idea = Remedy("other class", LARGE - 1, f"ask for DeviceClass {other} instead of {name}")
-            yield _changed(view, claim, idea, _renaming_class(name, other))
+            yield _change_claim(view, claim, idea, _renaming_class(name, other))
         if is_simulated(info.node):
             yield _simulated_devices(view, info, driver or "driver.example.com")
 
@@ -178,10 +184,10 @@ def _corrected_driver(found: DeviceClass, old: str, new: str) -> Remedy:
 
 
 def _simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
-    """Suggest a ResourceSlice with devices for all pods of the workload, as the driver of a simulated node."""
+    """Suggest to create a ResourceSlice of a simulated node, with devices for all pods of the workload."""
     source: Any = view.subject.source
     replicas = getattr(source.spec, "replicas", None) or len(view.subject.siblings) or 1
-    number = replicas * sum(each.count or 1 for claim in claims_of(view) for each in _asked_in(claim.spec))
+    number = replicas * sum(each.count or 1 for claim in claims_of(view) for each in _device_requests_in(claim.spec))
     pool = ResourcePool(name=info.name, generation=1, resource_slice_count=1)
     devices_of = [Device(name=f"device-{each}") for each in range(min(number, _MOST_DEVICES))]
     made = ResourceSlice(
@@ -190,12 +196,12 @@ def _simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
     )
     devices_named = "one device" if number == 1 else f"{len(devices_of)} devices"
     summary = f"publish {devices_named} of driver {driver} on the simulated node {info.name} (ResourceSlice)"
-    return _creating(made, summary, "it stands for the driver, which publishes its own devices")
+    return _create_object(made, summary, "it stands for the driver, which publishes its own devices")
 
 
 def _renaming_class(old: str, new: str) -> Callable[[ResourceClaimSpec], None]:
     def edit(spec: ResourceClaimSpec) -> None:
-        for each in _asked_in(spec):
+        for each in _device_requests_in(spec):
             each.device_class_name = new if each.device_class_name == old else each.device_class_name
 
     return edit
@@ -210,9 +216,9 @@ def _missing_claims(view: View) -> Iterator[Remedy]:
                 requests = DeviceClaim(requests=[DeviceRequest(name="device", exactly=exactly)])
                 meta = ObjectMeta(name=name, namespace=view.namespace)
                 made = ResourceClaim(metadata=meta, spec=ResourceClaimSpec(devices=requests))
-                yield _creating(made, f"create the claim {view.namespace}/{name} for one {device_class}")
+                yield _create_object(made, f"create the claim {view.namespace}/{name} for one {device_class}")
 
 
-def _creating(made: DeviceClass | ResourceClaim | ResourceSlice, summary: str, caveat: str = "") -> Remedy:
+def _create_object(made: DeviceClass | ResourceClaim | ResourceSlice, summary: str, caveat: str = "") -> Remedy:
     change = patches.creation(made)
     return Remedy("create", LARGE, summary, put=(made,), changes=(change,), caveat=caveat)

@@ -21,7 +21,7 @@ from mooring.advisor.explain.remedies.remedy import (
     label_node,
     object_change,
 )
-from mooring.advisor.explain.subject import setting, setting_in
+from mooring.advisor.explain.subject import set_fields, set_fields_in
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, amount, has_conditions, quantity
 from mooring.advisor.explain.wording import shown_requirement
 from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
@@ -66,7 +66,7 @@ def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
 
 def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     summary = f"let the scheduler choose: drop spec.nodeName {view.pod.spec.node_name}"
-    yield Remedy("drop nodeName", SMALL, summary, edit=setting(node_name=""))
+    yield Remedy("drop nodeName", SMALL, summary, edit=set_fields(node_name=""))
 
 
 # -- taints
@@ -78,13 +78,13 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         return
     steps = [step for taint in untolerated if (step := _adjust_toleration(view, taint)) is not None]
     if len(steps) == len(untolerated):
-        yield _combined("move bound", steps)
+        yield _combine("move bound", steps)
     edits = [_add_toleration_edit(_exact_toleration(taint)) for taint in untolerated]
     shown = " and ".join(shown_taint(taint) for taint in untolerated)
     if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
         yield add_node(view, info.node)
         return
-    yield from _corrected_tolerations(view, untolerated)
+    yield from _correct_tolerations(view, untolerated)
     is_system = any(taint.key.startswith(_SYSTEM) for taint in untolerated)
     is_control_plane = any(taint.key in _CONTROL_PLANE for taint in untolerated)
     yield Remedy(
@@ -94,12 +94,12 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         edit=_all_of(edits),
         caveat=_STATE_CAVEAT if is_system else _CONTROL_PLANE_CAVEAT if is_control_plane else "",
     )
-    yield from _ranged_tolerations(view, untolerated)
+    yield from _tolerate_range(view, untolerated)
     if not is_system and not is_control_plane:
         yield _untaint(info.node, untolerated)
 
 
-def _corrected_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
+def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
     for taint in untolerated if len(untolerated) == 1 else ():
         for each in view.pod.spec.tolerations:
             if each.expression or not each.key or each.operator not in ("", "Equal", "Exists"):
@@ -115,11 +115,11 @@ def _corrected_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator
                 toleration_seconds=each.toleration_seconds,
             )
             summary = f"correct the toleration {_shown_toleration(each)} to {_shown_toleration(wanted)}"
-            yield Remedy("correct toleration", BOUND, summary, _replacing(each, wanted))
+            yield Remedy("correct toleration", BOUND, summary, _replace_toleration_edit(each, wanted))
 
 
 def _is_typo(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration with the right key differs from a taint by effect or by a spelling mistake of the value."""
+    """Return whether a toleration with the taint's key has another effect, or a misspelling of the taint's value."""
     is_other_effect = bool(toleration.effect) and toleration.effect != taint.effect
     return is_other_effect or (toleration.value != taint.value and bool(similar(toleration.value, [taint.value])))
 
@@ -129,7 +129,7 @@ def _shown_toleration(each: Toleration) -> str:
     return f"{each.key}{value}{f':{each.effect}' if each.effect else ''}"
 
 
-def _replacing(old: Toleration, new: Toleration) -> Edit:
+def _replace_toleration_edit(old: Toleration, new: Toleration) -> Edit:
     def edit(spec: PodSpec) -> bool:
         before = spec.tolerations
         spec.tolerations = [new if _is_same(each, old) else each for each in before]
@@ -147,7 +147,7 @@ def _exact_toleration(taint: Taint) -> Toleration:
     return Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
 
 
-def _ranged_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
+def _tolerate_range(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
     if len(untolerated) != 1 or not view.features.constraints.numeric_tolerations:
         return
     key, effect = untolerated[0].key, untolerated[0].effect
@@ -173,8 +173,8 @@ def _untaint(node: Node, untolerated: Sequence[Taint]) -> Remedy:
     return object_change(idea, node, change, command)
 
 
-def _combined(family: str, steps: Sequence[Remedy], size: int = 0) -> Remedy:
-    """Return one remedy that makes several changes of the pod; `size` is added to the sizes of these."""
+def _combine(family: str, steps: Sequence[Remedy], size: int = 0) -> Remedy:
+    """Return one remedy of several that edit the pod; `size` is added to the sum of their sizes."""
     return Remedy(
         family,
         size + sum(step.size for step in steps),
@@ -195,13 +195,13 @@ def _adjust_toleration(view: View, taint: Taint) -> Remedy | None:
         if tolerates(wanted, taint, view.features.constraints):
             way = "lower" if each.operator in ("Gt", "SemverGt") else "raise"
             text = f"{way} the bound of the toleration `{each.key} {each.operator} {each.value}` to {bound}"
-            edit = _replacing(each, structs.replace(each, value=bound))
+            edit = _replace_toleration_edit(each, structs.replace(each, value=bound))
             return Remedy("", BOUND, text, edit, distance=_distance(each.value, bound))
     return None
 
 
 def _distance(one: str, other: str) -> float:
-    """Return the distance of a label's value and a bound (`Gt`, `Lt`): of numbers, or of versions by weighted parts."""
+    """Return how far two numbers or two versions are apart (minor and patch versions weigh less); 0 for other texts."""
     numbers = label_values.parse_lax_int64(one), label_values.parse_lax_int64(other)
     if numbers[0] is not None and numbers[1] is not None:
         return abs(numbers[0] - numbers[1])
@@ -232,17 +232,17 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
         return
     pairs, terms = view.unmet_pairs(info.node), view.unmet_terms(info.node)
     fewest = min(terms, key=len, default=[])
-    yield from _corrected_labels(view, info.node, [*pairs, *fewest])
-    wanted = label_values.satisfying(view, info.node, [*pairs, *fewest])
+    yield from _correct_labels(view, info.node, [*pairs, *fewest])
+    wanted = label_values.labels_to_satisfy(view, info.node, [*pairs, *fewest])
     yield from label_node(view, info.node, wanted or {})
     steps = [_relax_requirement(each, info.node) for each in (*pairs, *fewest)]
     if steps:
-        yield _combined("relax affinity", steps)
+        yield _combine("relax affinity", steps)
     if terms:
         yield Remedy("drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
 
 
-def _corrected_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
+def _correct_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
     labels = node.metadata.labels
     for each in unmet if len(unmet) == 1 else ():
         requirement = each.requirement
@@ -259,7 +259,7 @@ def _corrected_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterato
         old = shown_requirement(requirement, from_pair=each.term is None)
         new = f"{key}={value}" if value else key
         fields: dict[str, Any] = {"key": key} | ({"values": [value]} if value else {})
-        edit = _renaming_pair(each.key, key, value) if each.term is None else _setting_entry(each, **fields)
+        edit = _rename_pair_edit(each.key, key, value) if each.term is None else _edit_condition(each, **fields)
         yield Remedy("correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
 
 
@@ -269,7 +269,7 @@ def _is_on_a_node(view: View, requirement: NodeSelectorRequirement) -> bool:
     return any(labels.get(requirement.key) in requirement.values for labels in every)
 
 
-def _renaming_pair(old: str, key: str, value: str) -> Edit:
+def _rename_pair_edit(old: str, key: str, value: str) -> Edit:
     def edit(spec: PodSpec) -> bool:
         if old not in spec.node_selector:
             return False
@@ -303,19 +303,19 @@ def _relax_requirement(unmet: Unmet, node: Node) -> Remedy:
         way = "lower" if requirement.operator in ("Gt", "SemverGt") else "raise"
         far = _distance(requirement.values[0], bound)
         text = f"{way} the bound of `{shown}` to {bound}"
-        return Remedy("", BOUND, text, _setting_entry(unmet, values=[bound]), distance=far)
+        return Remedy("", BOUND, text, _edit_condition(unmet, values=[bound]), distance=far)
     if requirement.operator == "In" and value is not None and not unmet.field_name:
         text = f"let `{shown}` take {value} as well"
-        return Remedy("", SMALL, text, _setting_entry(unmet, values=[*requirement.values, value]))
+        return Remedy("", SMALL, text, _edit_condition(unmet, values=[*requirement.values, value]))
     return Remedy("", LARGE - 1, f"drop the condition `{shown}`", _drop_requirement_edit(unmet))
 
 
-def _setting_entry(unmet: Unmet, **fields: Any) -> Edit:
+def _edit_condition(unmet: Unmet, **fields: Any) -> Edit:
     def entries(spec: PodSpec) -> list[NodeSelectorRequirement]:
         conditions = [(*term.match_expressions, *term.match_fields) for term in _terms_with(unmet, spec)]
         return [each for of_term in conditions for each in of_term if each == unmet.requirement]
 
-    return setting_in(entries, **fields)
+    return set_fields_in(entries, **fields)
 
 
 def _terms_with(unmet: Unmet, spec: PodSpec) -> list[NodeSelectorTerm]:
@@ -341,8 +341,8 @@ def _drop_requirement_edit(unmet: Unmet) -> Edit:
 def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     shortages = view.shortages(info)
     for each in shortages:
-        yield from _renamed_resource(view, each.resource)
-    less = _asking_for_less(view, shortages)
+        yield from _correct_resource(view, each.resource)
+    less = _ask_for_less(view, shortages)
     if less is not None:
         yield less
     too_small = [each for each in shortages if each.allocatable < each.asked]
@@ -353,7 +353,7 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield freed
     if less is None and too_small:  # neither is enough: ask for what an emptier node has
         shrunk = [replace(each, free=each.allocatable) for each in too_small]
-        both = _asking_for_less(view, shrunk)
+        both = _ask_for_less(view, shrunk)
         left = [replace(each, asked=each.allocatable) if each in too_small else each for each in shortages]
         freed = next(_delete_pods_remedies(view, info, [each for each in left if each.missing > 0]), None)
         if both is not None and freed is not None:
@@ -361,8 +361,8 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
             yield replace(freed, family="less and delete", size=both.size + freed.size, summary=summary, edit=both.edit)
 
 
-def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
-    """Suggest the resource name that the pod probably meant, and tolerations for the nodes that have it."""
+def _correct_resource(view: View, resource: str) -> Iterator[Remedy]:
+    """Suggest the correct spelling of a resource that no node has, with tolerations for a node that has it."""
     infos = list(view.engine.cluster.node_infos())
     if any(resource in info.node.status.allocatable for info in infos):
         return
@@ -389,11 +389,11 @@ def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
     )
 
 
-def _asking_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
+def _ask_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
     steps = [step for each in shortages if (step := _reduce_request(view, each)) is not None]
     if not steps or len(steps) < len(shortages):
         return None
-    return _combined("ask for less", steps, MODEST)
+    return _combine("ask for less", steps, MODEST)
 
 
 def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[Remedy]:
@@ -401,7 +401,7 @@ def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shorta
         "room for a pod" if each.resource == PODS else f"{amount(each.resource, each.missing)} {each.resource}"
         for each in shortages
     )
-    victims = _in_the_way(view, info, shortages) if shortages else []
+    victims = _pods_to_delete(view, info, shortages) if shortages else []
     return delete_pods(view, victims, f", which frees {freed} on node {info.name}")
 
 
@@ -456,26 +456,26 @@ def _set_request(of: ResourceRequirements, resource: str, number: int | None) ->
         of.limits[resource] = of.requests[resource]  # of these requests and limits must be the same
 
 
-def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
+def _pods_to_delete(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
     """Return the fewest and least important pods of a node whose deletion frees the missing resources."""
     missing = {each.resource: each.missing for each in shortages}
 
-    def given(pod: Pod) -> dict[str, int]:
+    def freed_by(pod: Pod) -> dict[str, int]:
         asked = view.engine.cluster.signatures.signature_of(pod).requests
         return {name: 1 if name == PODS else asked.get(name, 0) for name in missing}
 
     free = [pod for pod in info.pods if not any(each.kind == "DaemonSet" for each in pod.metadata.owner_references)]
-    pods = sorted(free, key=lambda pod: (priority(pod), -sum(given(pod)[name] / missing[name] for name in missing)))
-    enough = [pod for pod in pods if all(given(pod)[name] >= missing[name] for name in missing)]
+    pods = sorted(free, key=lambda pod: (priority(pod), -sum(freed_by(pod)[name] / missing[name] for name in missing)))
+    enough = [pod for pod in pods if all(freed_by(pod)[name] >= missing[name] for name in missing)]
     if enough:
         lowest = priority(enough[0])
         same = [pod for pod in enough if priority(pod) == lowest]
-        return [min(same, key=lambda pod: sum(given(pod).values()))]
+        return [min(same, key=lambda pod: sum(freed_by(pod).values()))]
     chosen: list[Pod] = []
     for pod in pods:
-        if any(missing[name] > 0 and given(pod)[name] for name in missing):
+        if any(missing[name] > 0 and freed_by(pod)[name] for name in missing):
             chosen.append(pod)
-            missing = {name: left - given(pod)[name] for name, left in missing.items()}
+            missing = {name: left - freed_by(pod)[name] for name, left in missing.items()}
         if all(left <= 0 for left in missing.values()):
             return chosen
     return []

@@ -15,7 +15,7 @@ from mooring.advisor.explain.remedies.remedy import (
     delete_pods,
     label_node,
 )
-from mooring.advisor.explain.subject import setting
+from mooring.advisor.explain.subject import set_fields
 from mooring.advisor.explain.view import Spread, UnmetPodTerm, View
 from mooring.advisor.node_facts import similar
 from mooring.api.core_v1 import PodAffinityTerm, PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
@@ -31,7 +31,7 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     if unlabelled:
         key = unlabelled[0].constraint.topology_key
         if meant := similar(key, info.node.metadata.labels):
-            edit = _each(unlabelled[:1], lambda own, _: setattr(own, "topology_key", meant))
+            edit = _edit_constraints(unlabelled[:1], lambda own, _: setattr(own, "topology_key", meant))
             yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
         wanted: dict[str, str | None] = {
             each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
@@ -41,18 +41,18 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     old = [each for each in broken if view.old_pods_counted(each.index)]
     if old and view.features.spread_label_keys:
         text = f"spread over {_keys(old)} counting only pods of the new template (matchLabelKeys: pod-template-hash)"
-        edit = _each(old, lambda own, _: own.match_label_keys.append("pod-template-hash"))
+        edit = _edit_constraints(old, lambda own, _: own.match_label_keys.append("pod-template-hash"))
         yield Remedy("count the new revision", BOUND, text, edit)
     words = [f"raise maxSkew of {each.constraint.topology_key} to {each.skew}" for each in broken]
-    edit = _each(broken, lambda own, each: setattr(own, "max_skew", each.skew))
+    edit = _edit_constraints(broken, lambda own, each: setattr(own, "max_skew", each.skew))
     yield Remedy("raise maxSkew", SMALL * len(broken), " and ".join(words), edit)
     few = [each for each in broken if each.constraint.min_domains and each.domains < each.constraint.min_domains]
     if few:
         words = [f"lower minDomains of {each.constraint.topology_key} to {each.domains}" for each in few]
-        edit = _each(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1)))
+        edit = _edit_constraints(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1)))
         yield Remedy("lower minDomains", SMALL * len(few), " and ".join(words), edit)
     text = f"spread over {_keys(broken)} as far as possible only (whenUnsatisfiable: ScheduleAnyway)"
-    edit = _each(broken, lambda own, _: setattr(own, "when_unsatisfiable", "ScheduleAnyway"))
+    edit = _edit_constraints(broken, lambda own, _: setattr(own, "when_unsatisfiable", "ScheduleAnyway"))
     yield Remedy("spread softly", MODEST * len(broken), text, edit)
 
 
@@ -60,7 +60,7 @@ def _keys(constraints: list[Spread]) -> str:
     return " and ".join(each.constraint.topology_key for each in constraints)
 
 
-def _each(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spread], None]) -> Edit:
+def _edit_constraints(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spread], None]) -> Edit:
     def edit(spec: PodSpec) -> bool:
         if any(each.index >= len(spec.topology_spread_constraints) for each in broken):
             return False
@@ -73,7 +73,7 @@ def _each(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spre
 
 def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     apart = view.unmet_pod_terms(info.node)
-    yield from _corrected_terms(view, info, apart)
+    yield from _correct_terms(view, info, apart)
     unlabelled: dict[str, str | None] = {
         each.term.topology_key: view.domain_with_pods(each.index) or info.name for each in apart if each.domain is None
     }
@@ -91,26 +91,26 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield from delete_pods(view, held, ", which anti-affinity keeps apart from this one")
 
 
-def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[Remedy]:
+def _correct_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[Remedy]:
     """Suggest the correct spelling of a topology key, label or namespace in a required pod-affinity term."""
     for each in apart:
         key = each.term.topology_key
         if each.domain is None and (meant := similar(key, info.node.metadata.labels)):
-            edit = _edit_pod_terms(each, setting(topology_key=meant))
+            edit = _edit_pod_terms(each, set_fields(topology_key=meant))
             yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
         elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:
             label, old, new, node = found
             summary = f"correct the affinity to pods with {label}={old} to {label}={new}"
-            edit = _edit_pod_terms(each, partial(_set_peer, label, new))
+            edit = _edit_pod_terms(each, partial(_set_selected_label, label, new))
             yield Remedy("correct peer", BOUND, summary, edit, node=node)
         elif each.kind == "affinity":
             for namespace, node in sorted(view.namespaces_with_peers(each.index).items())[:1]:
-                edit = _edit_pod_terms(each, setting(namespaces=[namespace], namespace_selector=None))
+                edit = _edit_pod_terms(each, set_fields(namespaces=[namespace], namespace_selector=None))
                 summary = f"look for pods with {term_text(each.term)} in namespace {namespace}"
                 yield Remedy("correct namespace", BOUND, summary, edit, node=node)
 
 
-def _set_peer(label: str, value: str, term: PodAffinityTerm) -> bool:
+def _set_selected_label(label: str, value: str, term: PodAffinityTerm) -> bool:
     if term.label_selector is not None:
         term.label_selector.match_labels[label] = value
     return True

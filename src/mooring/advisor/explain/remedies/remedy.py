@@ -58,7 +58,7 @@ class Remedy:
 def object_change(
     idea: Remedy, before: T, change: Callable[[T], None], command: str = "", *, is_immutable: bool = False
 ) -> Remedy:
-    """Return a remedy that changes an object, or deletes it and creates it again if its fields are immutable."""
+    """Return the remedy `idea` with the change of an object, which is deleted and created again if immutable."""
     after = copy_of(before)
     change(after)
     made = patches.recreation(before, after) if is_immutable else patches.modification(before, after, command)
@@ -66,9 +66,9 @@ def object_change(
 
 
 def label_node(view: View, node: Node, labels: dict[str, str | None], *, caveat: str = "") -> Iterator[Remedy]:
-    """Yield the remedy that sets or removes labels of a node, if labels can fix the condition.
+    """Yield the remedy that sets or removes (value None) labels of a node; nothing for hostname, CPU type and OS.
 
-    The caveat names a pod on the node that selects nodes by one of these labels.
+    A caveat names a pod on the node that selects the old value of such a label.
     """
     if not labels or _HOSTNAME in labels or any(labels.get(key) for key in _OF_THE_MACHINE):
         return
@@ -105,7 +105,7 @@ def _selecting(view: View, node: Node, keys: set[str]) -> str:
 
 
 def add_node(view: View, model: Node) -> Remedy:
-    """Suggest to add an empty node, identical to an existing one except for its name."""
+    """Return the remedy that adds an empty, ready node, identical to an existing one except for its name."""
     model = view.first_like(model)
     name = f"{model.metadata.name}-like"
     while view.engine.cluster.node(name) is not None:
@@ -148,7 +148,7 @@ def _node_command(tree: dict[str, Any]) -> str:
 
 
 def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Change]:
-    """Return a further new node, named with the next number, and the change that creates it."""
+    """Return a copy of a new node with a number added to its name, and the change that creates this copy."""
     old, name = model.metadata.name, f"{model.metadata.name}-{number}"
     after = copy_of(model)
     after.metadata.name = name
@@ -159,7 +159,7 @@ def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Chang
 
 
 def delete_pods(view: View, victims: Iterable[Pod], why: str) -> Iterator[Remedy]:
-    """Yield the deletion of pods, unless there are too many, or one belongs to the workload or to the node itself."""
+    """Yield the remedy that deletes pods; nothing for many pods, for siblings, and for pods tied to their node."""
     chosen = list({id(pod): pod for pod in victims}.values())
     if not chosen or len(chosen) > _MANY_VICTIMS or any(_is_fixed(pod) or view.is_sibling(pod) for pod in chosen):
         return

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.labels import satisfying
+from mooring.advisor.explain.labels import labels_to_satisfy
 from mooring.advisor.explain.remedies.remedy import (
     BOUND,
     CLAIM_CAVEAT,
@@ -61,7 +61,7 @@ _SIZE = "1Gi"
 
 
 def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    yield from _missing(view)
+    yield from _create_missing_claims(view)
     held = one_pod_holders(view)
     why = ", which uses the claim" if held else f", which has the disk on node {info.name}"
     yield from delete_pods(view, held or disk_holders(view, info), why)
@@ -72,7 +72,7 @@ def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy
 
 def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     if missing_claims(view):
-        yield from _missing(view)
+        yield from _create_missing_claims(view)
         return
     lost = [claim for claim in claims_of(view) if claim.spec.volume_name and volume_of(view, claim) is None]
     if lost:
@@ -80,7 +80,7 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         return
     immediate = [claim for claim in claims_of(view) if not is_bound(claim) and not _waits_for_consumer(view, claim)]
     for claim in immediate:
-        yield from _missing_class(view, claim)
+        yield from _correct_class(view, claim)
     if immediate:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in immediate], bind=True)
         return
@@ -91,8 +91,8 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in waiting], bind=False)
 
 
-def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
-    """Suggest the StorageClass that a claim should name, or a new class like an existing one."""
+def _correct_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
+    """Suggest another StorageClass for a claim whose class does not exist, or to create that class."""
     name = class_of(claim)
     if view.object(StorageClass, name) is not None or (not name and claim.spec.storage_class_name is not None):
         return
@@ -171,13 +171,13 @@ def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]],
         "create volume",
         LARGE * len(pairs),
         f"create {' and '.join(words)}",
-        put=(*volumes, *(_bound(claim, volume) for claim, volume in pairs if bind)),
+        put=(*volumes, *(_bind_claim(claim, volume) for claim, volume in pairs if bind)),
         changes=tuple(patches.creation(volume) for volume in volumes),
         caveat=_CAVEAT,
     )
 
 
-def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
+def _bind_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
     after = copy_of(claim)
     after.spec.volume_name = volume.metadata.name
     after.metadata.annotations[BIND_COMPLETED] = "yes"
@@ -199,19 +199,19 @@ def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
             if (condition := node_selector.compile_requirement(entry, view.features.constraints)) is None
             or not condition.matches(labels)
         ]
-        wanted |= satisfying(view, info.node, unmet) or {}
+        wanted |= labels_to_satisfy(view, info.node, unmet) or {}
     return wanted
 
 
-def _missing(view: View) -> Iterator[Remedy]:
+def _create_missing_claims(view: View) -> Iterator[Remedy]:
     names = missing_claims(view)
     if not names:
         return
-    claims = [_claim(view, name) for name in names]
+    claims = [_planned_claim(view, name) for name in names]
     pairs = [(claim, _volume_for(view, claim)) for claim in claims if not _waits_for_consumer(view, claim)]
     words = [f"the claim {full_name(claim)} of {claim.spec.resources.requests[STORAGE]}" for claim in claims]
     words += [f"a PersistentVolume for {full_name(claim)}" for claim, _ in pairs]
-    bound = {id(claim): _bound(claim, volume) for claim, volume in pairs}
+    bound = {id(claim): _bind_claim(claim, volume) for claim, volume in pairs}
     volumes = [volume for _, volume in pairs]
     yield Remedy(
         "create claim",
@@ -223,8 +223,8 @@ def _missing(view: View) -> Iterator[Remedy]:
     )
 
 
-def _claim(view: View, name: str) -> PersistentVolumeClaim:
-    """Return a missing claim: as the workload's template defines it, or a small one of a provisioning class."""
+def _planned_claim(view: View, name: str) -> PersistentVolumeClaim:
+    """Return a claim to create: from the StatefulSet's claim template, or of 1Gi in a class that provisions volumes."""
     meta = ObjectMeta(name=name, namespace=view.namespace)
     source = view.subject.source
     if isinstance(source, StatefulSet):
@@ -254,7 +254,7 @@ def _claim(view: View, name: str) -> PersistentVolumeClaim:
 
 
 def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    yield from _missing(view)
+    yield from _create_missing_claims(view)
     labels = info.node.metadata.labels
     wrong = [entry for entry in volume_zones(view) if labels.get(entry[1]) not in entry[2]]
     wanted: dict[str, str | None] = {key: values[0] for _, key, values in wrong}
@@ -274,7 +274,7 @@ def _set_label(key: str, value: str | None, volume: PersistentVolume) -> None:
 
 
 def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    yield from _missing(view)
+    yield from _create_missing_claims(view)
     cluster = view.engine.cluster
     wanted = {each.driver for each in attachments(view.pod, cluster, [])}
     users = [

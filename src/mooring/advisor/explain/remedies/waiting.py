@@ -17,7 +17,7 @@ from mooring.advisor.explain.storage import (
     without_binding,
     working_provisioners,
 )
-from mooring.advisor.explain.subject import setting, setting_in
+from mooring.advisor.explain.subject import set_fields, set_fields_in
 from mooring.advisor.node_facts import nearest, similar
 from mooring.advisor.snapshot.owners import owners_of
 from mooring.api.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, StatefulSet
@@ -44,7 +44,7 @@ _REFUSED = re.compile(r"denied|unauthori[sz]ed|authenticat|authori[sz]ation|forb
 
 
 def pulls(context: Context) -> Iterator[Candidate]:
-    """Suggest a pulled image that was probably meant, the Secret that other pods pull with, or the revision before."""
+    """Suggest, for an image that cannot be pulled, the image meant, a pull Secret, or the Deployment's old revision."""
     known = context.snapshot.derived(PulledImages.of)
     found = {image: known.meant_by(image) for image in failing_images(context.pod)}
     meant = {image: each for image, each in found.items() if each is not None}
@@ -53,7 +53,7 @@ def pulls(context: Context) -> Iterator[Candidate]:
         yield from _run_images(context, meant, BOUND)
     if "ErrImageNeverPull" in context.cause.text:
         caveat = "the registry must have the image"
-        edit = setting_in(_never_pulled, image_pull_policy="IfNotPresent")
+        edit = set_fields_in(_never_pulled, image_pull_policy="IfNotPresent")
         yield from context.edit("pull the image where it is missing (imagePullPolicy)", MODEST, edit, caveat)
     yield from _secrets(context, known)
     yield from undo(context)
@@ -62,7 +62,7 @@ def pulls(context: Context) -> Iterator[Candidate]:
 
 
 def failing_images(pod: Pod) -> list[str]:
-    """Return the images of containers that wait for an image."""
+    """Return the images of a pod's containers that wait because their image cannot be pulled."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     waiting = {
         each.name for each in statuses if each.state.waiting is not None and "Image" in each.state.waiting.reason
@@ -71,7 +71,7 @@ def failing_images(pod: Pod) -> list[str]:
 
 
 def _run_images(context: Context, meant: Mapping[str, PulledImage], size: int) -> Iterator[Candidate]:
-    """Suggest pulled images in place of all those that cannot be pulled."""
+    """Suggest to replace the images that cannot be pulled by `meant`, which nodes have already pulled."""
     words = [
         f"correct image {image} to {each.name}"
         if each.is_misspelling
@@ -104,7 +104,7 @@ def _secrets(context: Context, known: PulledImages) -> Iterator[Candidate]:
                 continue
             old = next((each for each in own if similar(each, [name])), "")
             kept = [LocalObjectReference(name=each) for each in own if each != old]
-            edit = setting(image_pull_secrets=[*kept, LocalObjectReference(name=name)])
+            edit = set_fields(image_pull_secrets=[*kept, LocalObjectReference(name=name)])
             if old:
                 yield from context.edit(f"correct the imagePullSecret {old} to {name}", BOUND, edit)
             else:
@@ -128,7 +128,7 @@ def undo(context: Context) -> Iterator[Candidate]:
     meta = source.metadata
     command = kubectl("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
     summary = f"roll deployment {meta.name} back to the revision before"
-    yield from context.workload(summary, MODEST, setting(template=template), command)
+    yield from context.edit_workload(summary, MODEST, set_fields(template=template), command)
 
 
 def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None:
@@ -147,7 +147,7 @@ def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None
 
 
 def provisioning(context: Context) -> Iterator[Candidate]:
-    """Suggest the provisioner that a StorageClass means, or a class whose provisioner makes volumes."""
+    """Suggest, for a claim that gets no volume, the class's correct provisioner, or a class whose provisioner works."""
     working = context.snapshot.derived(working_provisioners)
     for name in claim_names(context.pod):
         claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
@@ -171,7 +171,7 @@ def _has_template(context: Context, claim: str) -> bool:
 def _use_class(
     context: Context, claim: PersistentVolumeClaim, old: StorageClass, new: StorageClass
 ) -> Iterator[Candidate]:
-    """Suggest another class for a claim, or for all claims of the class if a workload makes the claims itself."""
+    """Suggest another StorageClass for a claim; for a claim made from a template, to change the class itself."""
     name = claim.metadata.name
     if _has_template(context, name):
         after = copy_of(new)
@@ -188,7 +188,7 @@ def _use_class(
 
 
 def in_use(context: Context) -> Iterator[Candidate]:
-    """Suggest that old pods go first, that pods share the node, or a claim of its own, for a claim in use."""
+    """Suggest, for a claim in use by other pods: to delete old pods first, to share their node, or a new claim."""
     for name, holders in holders_of_claims(context.snapshot, context.pod).items():
         claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
         if not holders or claim is None:
@@ -209,8 +209,8 @@ def _replace_at_once(context: Context) -> Iterator[Candidate]:
     source = context.subject.source
     if isinstance(source, Deployment) and source.spec.replicas in (None, 1) and source.spec.strategy.type != "Recreate":
         summary = f"let deployment {source.metadata.name} replace its pods at once (strategy: Recreate)"
-        edit = setting(strategy=DeploymentStrategy(type="Recreate"))
-        yield from context.workload(summary, SMALL, edit, caveat="no pod runs while they are replaced")
+        edit = set_fields(strategy=DeploymentStrategy(type="Recreate"))
+        yield from context.edit_workload(summary, SMALL, edit, caveat="no pod runs while they are replaced")
 
 
 def _same_node(context: Context, holder: Pod) -> Iterator[Candidate]:
@@ -241,7 +241,7 @@ def _own_claim(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candi
     def named(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
         return [each for each in claim_sources(spec) if each.claim_name == old]
 
-    after = context.subject.edited(setting_in(named, claim_name=made.metadata.name))
+    after = context.subject.edited(set_fields_in(named, claim_name=made.metadata.name))
     if after is not None:
         changes = [patches.creation(made), pod_change(context.subject, after)]
         summary, caveat = f"give it a claim of its own, {made.metadata.name}", "the new volume is empty"
