@@ -40,7 +40,7 @@ def unguarded(root: Expr) -> list[Access]:
 
 
 def access(expr: Expr) -> Access | None:
-    """Return the read of a label or `taint.timeAdded` that this expression node is; None for other nodes."""
+    """Return the read of a label or `taint.timeAdded` if this expression itself is one; None for others."""
     if isinstance(expr, Select) and expr.resolved is None:
         container: Expr = expr.operand
         key: Expr | str = expr.name
@@ -52,7 +52,7 @@ def access(expr: Expr) -> Access | None:
 
 
 def presence(expr: Expr) -> Access | None:
-    """Return the access that an expression checks the existence of, by `has(a.b)` or `'b' in a`; None for others."""
+    """Return the field or key whose existence an expression checks, by `has(a.b)` or `'b' in a`; None for others."""
     if isinstance(expr, Select):
         return _access(expr.operand, expr.name) if expr.test_only else None
     if isinstance(expr, Call) and expr.function == op.IN:

@@ -77,7 +77,7 @@ def _created(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[tuple[str, s
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """While in the context, collect garbage less often: parsed documents have no cycles."""
+    """Collect garbage less often inside the context, because parsed documents have no cycles."""
     before = gc.get_threshold()
     gc.set_threshold(*_SELDOM)
     try:

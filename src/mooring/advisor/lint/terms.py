@@ -27,7 +27,7 @@ class _Condition(NamedTuple):
 
 
 def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]) -> str | None:
-    """Return why no node can meet a term together with `node_labels`, which contradict each other; None if one may."""
+    """Return why no node can meet a term and the pod's `nodeSelector` (`node_labels`) together; None if one may."""
     if _contradicting_names(term.match_fields):
         return "no node can meet all of matchFields"
     conditions = [found for entry in term.match_expressions if (found := _requirement(entry))]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class References:
-    """Checks that the objects of a snapshot which a new pod refers to exist."""
+    """Checks whether the objects that a new pod refers to exist in a snapshot."""
 
     def __init__(self, snapshot: "Snapshot") -> None:
         self._snapshot = snapshot

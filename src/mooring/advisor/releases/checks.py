@@ -23,7 +23,7 @@ from mooring.api.meta_v1 import Resource
 
 
 def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about API versions of an object (its own, stored, written by clients) that the target lacks."""
+    """Yield findings about API versions of an object (own, stored, of clients) that the target lacks or deprecates."""
     served = subject.served
     if served is None:
         yield from _removed_findings(subject, crossing)

@@ -34,7 +34,7 @@ class _Event(msgspec.Struct, rename="camel"):
 
 
 async def metrics(client: Client) -> str:
-    """Return the text of a live server's `/metrics`; empty if the user may not read it."""
+    """Return the text of a live server's `/metrics`; empty if the server refuses, as for lack of rights."""
     try:
         answer = await client.raw("GET", "/metrics", accept="text/plain")
     except errors.StatusError:

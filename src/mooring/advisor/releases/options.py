@@ -179,7 +179,7 @@ class Crossing:
         return newer >= _EMULATION_FLAGS and older >= _EMULATION_FLAGS and newer.minor - older.minor <= _EMULATES_BACK
 
     def plan(self, served: Served) -> WalkPlan | None:
-        """Return the fields in which two releases differ for a resource; None if there are none."""
+        """Return the fields in which two releases differ for a resource; None if none differ or the target lacks it."""
         if not self._plans:
             self._plans.update(_Planning(self).plans())
         return self._plans.get(served.definition) if served.releases.has(self.end) else None

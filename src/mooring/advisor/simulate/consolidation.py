@@ -207,7 +207,7 @@ class _Search:
         ]
 
     def attempt(self, order: Sequence[Node]) -> _Attempt:
-        """Remove the nodes in this order if all their pods fit elsewhere; return the result, and restore all nodes."""
+        """Try to remove each node in this order; return those whose pods all fit elsewhere, and restore all nodes."""
         found = _Attempt([], {})
         try:
             for node in order:

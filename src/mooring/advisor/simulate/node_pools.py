@@ -74,7 +74,7 @@ class _Requirement(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
 
     def allows(self, value: str | None) -> bool:
-        """Return whether a node with this value of the label meets the requirement; None if it lacks the label."""
+        """Return whether a node whose label has this value (None: no such label) meets the requirement."""
         if self.operator in ("In", "NotIn"):
             return (value in self.values) is (self.operator == "In")
         if self.operator in ("Exists", "DoesNotExist"):

@@ -98,7 +98,7 @@ def is_ordered(owner: Workload) -> bool:
 
 
 def new_pod(owner: Workload, slot: str) -> Pod:
-    """Return a new pod as the workload's controller would create it. It shares parts of the template."""
+    """Return a new pod as the workload's controller creates it. It shares parts of the template: copy it first."""
     obj, template = owner.object, owner.template
     if template is None:
         raise AssertionError(f"{owner.display_name} has no template")

@@ -146,7 +146,7 @@ def with_node(pod: Pod, node: str) -> Pod:
 
 
 def suffix_of(*parts: object) -> str:
-    """Return the random-looking suffix, computed from strings, that a generated name ends with."""
+    """Return five letters computed from values, as Kubernetes appends random ones to `generateName`."""
     number = int.from_bytes(blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest(), "big")
     letters = []
     for _ in range(5):

@@ -76,7 +76,7 @@ def _format_use(use: ResourceUse) -> str:
 
 
 def amount(resource: str, value: float) -> str:
-    """Return an amount of a resource as Kubernetes writes it, such as `1500m` or `2Gi`."""
+    """Return an amount of a resource as text in Kubernetes' units, such as `1.5` (cores) or `2Gi` (bytes)."""
     if resource in _IN_BYTES or resource.startswith("hugepages-"):
         for unit, size in _BYTES:
             if value >= size:

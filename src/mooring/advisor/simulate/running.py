@@ -133,7 +133,7 @@ _REPORT_EVERY = 256
 
 
 def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, report: Callable[[], None]) -> Room:
-    """Add more pods of the workload that the scenario added last until one does not fit; return how many fit."""
+    """Add pods of the one workload added last until one does not fit; return how many fit. Raise ScenarioError."""
     wanted = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
     if len(wanted) != 1:
         what = "several workloads were" if wanted else "no workload was"

@@ -221,7 +221,7 @@ class Workloads:
         owner.lost.clear()
 
     def advance_rollouts(self) -> bool:
-        """Take one step of every rolling update; return whether any pod was replaced."""
+        """Take one step of every rolling update; return whether any step was possible."""
         moved = [self._roll_out(deployment) for deployment in list(self._rolling.values())]  # all, not the first
         moved += [self._replace_next(owner, pods) for owner, pods in list(self._outdated.values())]
         return any(moved)

@@ -128,7 +128,7 @@ class World:
             self.budgets.add_pod(found)
 
     def begin(self, *, keep_pending: bool) -> None:
-        """Delete terminating pods and those of missing nodes; reconcile workloads, unless pending pods are kept."""
+        """Delete terminating pods and those of missing nodes; unless `keep_pending`, queue pods and reconcile."""
         for pod in list(self.pods.values()):
             if pod.pod.metadata.deletion_timestamp is not None:
                 self.delete(pod, recreate=True)
@@ -145,7 +145,7 @@ class World:
         return Progress(doing, self.running, len(self.pods) - self.running, self.clock.monotonic())
 
     def create(self, pod: Pod, owner: Workload | None, slot: str = "", instead_of: SimulatedPod | None = None) -> None:
-        """Add an admitted pod and queue it, or place it if it has a node. Bridged constraints count as spec."""
+        """Add an admitted pod; queue it, or place it if it has a node. Constraint annotations count as its spec."""
         pod = without_bridge(pod)
         if pod.spec.resource_claims or pod.spec.volumes:
             pod = self.claims.prepare(pod)
@@ -187,7 +187,7 @@ class World:
         return self.pods[self.lines.first_in_group(pod.key)].message
 
     def place(self, pod: SimulatedPod, node: str) -> None:
-        """Put a pod on a node, where it starts; wake pods for which it matters."""
+        """Place a pod on a node, where it becomes ready later, and wake queued pods that were waiting for it."""
         self.engine.assume(pod.pod, node)
         pod.node, pod.placed_at, pod.message = node, self.clock.monotonic(), ""
         self.running += 1

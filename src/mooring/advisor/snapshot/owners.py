@@ -50,7 +50,7 @@ class Owners:
         return self._top[key]
 
     def find(self, key: OwnerKey) -> Resource | None:
-        """Return the workload with a key; None if it is not in the snapshot or of an unknown kind."""
+        """Return the workload of a kind, namespace and name; None if the snapshot lacks it or the kind is unknown."""
         cls = WORKLOADS.get(key[0])
         return None if cls is None else self._snapshot.find(cls, key[1], key[2])
 

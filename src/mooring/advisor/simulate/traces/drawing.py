@@ -106,7 +106,7 @@ class GoRandom:
         return next(self._numbers) & (_MASK >> 1)
 
     def below(self, limit: int) -> int:
-        """Return a random number from 0 to `limit - 1`, as Go's `Int31n`; `limit` is below 2**31."""
+        """Return a random number from 0 to below `limit`, as Go's `Int31n` does; `limit` is at most 31 bits long."""
         largest = 2**31 - 1 - 2**31 % limit  # up to there all remainders are equally frequent
         while (number := self.bits() >> 32) > largest:
             pass

@@ -70,7 +70,7 @@ class Recorder:
         return any(self._name(node.metadata.name, "node") in self._tracker.nodes for node in nodes)
 
     def remove_missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
-        """Write removals of pods and nodes that exist by the file, but not in the cluster, which is fully listed."""
+        """Write removals of the pods and nodes that the file contains and the fully listed cluster does not."""
         there = {self._name(node.metadata.name, "node") for node in nodes}
         for name in [name for name in self._tracker.nodes if name not in there]:
             self._record(self._tracker.remove_node(self._now(), name))
