@@ -140,9 +140,8 @@ def _rewrite_help_for_kubectl(command: click.Command) -> None:
 
 
 def main() -> None:
-    """Run the command by the name it was called by.
-
-    Exit code 0 for success, 1 for a failure, 2 for a wrong call, 130 after Ctrl-C.
+    """Run the command by the program's name. Exit with 0 for success, 1 for a failure, 2 for a wrong call, 130 after
+    Ctrl-C.
     """
     _open_standard_streams()
     name = PurePath(sys.argv[0]).name

@@ -211,7 +211,7 @@ def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tupl
 
 
 class _Loader(yaml.CSafeLoader):
-    """A YAML loader that leaves timestamps as strings, which CEL parses."""
+    """A YAML loader that reads timestamps as strings, because CEL expressions parse them themselves."""
 
 
 _Loader.yaml_implicit_resolvers = {

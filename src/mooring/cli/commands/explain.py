@@ -146,7 +146,7 @@ def _without_constraint_logs() -> Iterator[None]:
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """The flags of `mooring explain`, which say what to explain; it answers from snapshots and prints."""
+    """The question that the flags of `mooring explain` ask; answers it from a snapshot and prints the answer."""
 
     source: ClusterSource
     running: Component
@@ -165,19 +165,19 @@ class _Question(msgspec.Struct, frozen=True):
 
     @property
     def space(self) -> str:
-        """The namespace whose pods are explained where no name is given; empty for all, the default for a dump."""
+        """The namespace whose pods are explained if no name is given; empty for all namespaces."""
         if self.is_everywhere or (not self.namespace and not self.source.is_live):
             return ""
         return self.namespace or self.source.namespace
 
     def settings(self, snapshot: "Snapshot") -> "Settings":
-        """Return versions, gates and scheduler: of the cluster's release, unless flags name others. Print notes."""
+        """Return versions, gates and scheduler to explain with: those of flags, else the snapshot's. Print notes."""
         component, notes = snapshot_component(snapshot, self.running)
         show_notes([*snapshot.notes, *notes])
         return settings_of(component, self.scheduler)
 
     def show(self, snapshot: "Snapshot") -> bool:
-        """Explain and print; return whether every pod that the flags select runs."""
+        """Explain a snapshot and print the result; return whether all selected pods run."""
         from mooring.advisor.explain import Overview, text
 
         settings = self.settings(snapshot)
@@ -197,9 +197,9 @@ class _Question(msgspec.Struct, frozen=True):
     def answer(
         self, snapshot: "Snapshot", settings: "Settings", on_causes: "Callable[[Overview], None] | None" = None
     ) -> "Overview | SchedulingExplanation":
-        """Explain one pod or workload, or everything that does not run; `on_causes` gets the latter without remedies.
+        """Return the explanation of the named pod or workload; without a name, of everything that does not run.
 
-        Raises ClickException for a name that does not exist.
+        `on_causes` gets the latter before remedies are found. Raise ClickException for a name that does not exist.
         """
         from mooring.advisor.explain import explain, overview
 
@@ -271,7 +271,7 @@ def _echo(lines: Iterator[str]) -> None:
 
 
 def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, str]:
-    """Return kind, namespace and name of `pod shop/web`, `deployment/web`, `shop/web`, `pod/web` or `web`."""
+    """Parse arguments such as `pod shop/web`, `deployment/web`, `shop/web` or `web` into kind, namespace and name."""
     from mooring.advisor.explain.subject import is_kind
 
     if len(names) > 2:

@@ -176,7 +176,7 @@ def _cluster(live: bool, reach: tuple[str | None, str], files: tuple[Path, ...])
 
 
 def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
-    """Return a cluster's facts, and the versions and gates to use: its own, unless flags name others."""
+    """Return the versions and gates to lint for (those of flags, else the cluster's), and facts about the cluster."""
     live = source.is_live
     snapshot = source.read(_KINDS, raw=False) if live else source.read()
     component, notes = snapshot_component(snapshot, running, is_cluster=not live)

@@ -58,13 +58,13 @@ def mcp(*, source: ClusterSource) -> None:
 
 
 class _Questions(msgspec.Struct, frozen=True):
-    """Answers the questions of tools about one cluster, by running commands of `mooring`."""
+    """Answers questions of the MCP tools about one cluster, by running commands of `mooring`."""
 
     source: ClusterSource
 
     @property
     def flags(self) -> list[str]:
-        """The flags that name the cluster."""
+        """The command-line flags that select the cluster, such as `--context production`."""
         source = self.source
         if source.files:
             return [word for file in source.files for word in ("--from", str(file))]
@@ -76,7 +76,7 @@ class _Questions(msgspec.Struct, frozen=True):
     async def ask(
         self, words: Sequence[str], stdin: str = "", *, about: Sequence[str] = (), codes: Sequence[int] = (0,)
     ) -> Any:
-        """Run `mooring WORDS -o json -- ABOUT`; return what it printed. Raises `ToolError` with its error message."""
+        """Run `mooring WORDS -o json -- ABOUT`; return the parsed output. Raise `ToolError` for other exit `codes`."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         _check_length("the manifest", stdin, _MAX_MANIFEST)
@@ -101,7 +101,7 @@ class _Questions(msgspec.Struct, frozen=True):
         return agent_answers.cut_strings(json.loads(out))
 
     def matching(self, expression: str) -> NodeMatch:
-        """Evaluate a CEL expression on all nodes. Raises `ToolError` for one that is not valid."""
+        """Return the nodes on which a CEL expression holds, and why not on others. Raise `ToolError` for a bad one."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         from mooring.advisor.expressions import objections, on_nodes
@@ -125,7 +125,7 @@ class _Questions(msgspec.Struct, frozen=True):
 
 
 def _check_length(what: str, text: str, limit: int) -> None:
-    """Raise `ToolError` for a string that is too long."""
+    """Raise `ToolError` if a string is longer than `limit`; the message calls it `what`."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     if len(text) > limit:
@@ -133,7 +133,7 @@ def _check_length(what: str, text: str, limit: int) -> None:
 
 
 def add_tools(server: "MCPServer[Any]", questions: _Questions) -> None:
-    """Register the tools at an MCP server; agents read their docstrings."""
+    """Register the tools at an MCP server. Agents read the docstrings of the functions in it."""
     from mcp.types import ToolAnnotations
 
     tool = server.tool(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True))

@@ -109,10 +109,7 @@ def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
 
 
 def _dry_runs(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int, ServerAnswer]":
-    """Apply each object as a server-side dry run; return the answers by `id` of the object.
-
-    Objects that the user may not apply have no answer.
-    """
+    """Apply each object as a server-side dry run; return the answers by `id(object)`, without forbidden ones."""
     from mooring.client import ClientError
 
     try:

@@ -130,12 +130,12 @@ class NodeMatch:
 
 
 def cut(text: str) -> str:
-    """Shorten a string to `MAX_TEXT` characters, and say how long it was."""
+    """Return a string, shortened to `MAX_TEXT` characters with a note on how many are left out."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} … ({len(text) - MAX_TEXT} more characters)"
 
 
 def cut_strings(tree: Any) -> Any:
-    """Shorten every string of JSON data, except commands, which are only of use as a whole."""
+    """Return JSON data with every string shortened, except commands, which are of use only as a whole."""
     if isinstance(tree, str):
         return cut(tree)
     if isinstance(tree, list):
@@ -146,7 +146,7 @@ def cut_strings(tree: Any) -> Any:
 
 
 def explanation(tree: Mapping[str, Any]) -> Explanation:
-    """Build the answer from a SchedulingExplanation whose strings were cut."""
+    """Convert a SchedulingExplanation, as JSON with shortened strings, to the short answer for agents."""
     return Explanation(
         subject=_name(tree["subject"]),
         state=tree["state"],
@@ -166,7 +166,7 @@ def _remedy(tree: Mapping[str, Any]) -> Remedy:
 
 
 def overview(tree: Mapping[str, Any]) -> Overview:
-    """Build the answer from a SchedulingOverview whose strings were cut."""
+    """Convert a SchedulingOverview, as JSON with shortened strings, to the short answer for agents."""
     shown = tree["groups"][:MAX_REASONS]
     causes = [
         Cause(
@@ -183,7 +183,7 @@ def overview(tree: Mapping[str, Any]) -> Overview:
 
 
 def simulation(tree: Mapping[str, Any]) -> SimulationAnswer:
-    """Build the answer from a Simulation whose strings were cut."""
+    """Convert a Simulation, as JSON with shortened strings, to the short answer for agents."""
     counts = tree["counts"]
     same = ("nodes", "running", "placed", "pending", "evicted", "preempted", "rejected")
     return SimulationAnswer(
@@ -199,7 +199,7 @@ def simulation(tree: Mapping[str, Any]) -> SimulationAnswer:
 
 
 def findings(trees: list[dict[str, Any]]) -> Findings:
-    """Build the answer from the findings of a linter or an audit, whose strings were cut; the worst come first."""
+    """Convert the findings of a linter or an audit to the short answer for agents: counts, and the worst findings."""
     order = ("error", "warning", "info")
     errors, warnings, infos = (sum(each["severity"] == severity for each in trees) for severity in order)
     worst = sorted(trees, key=lambda each: order.index(each["severity"]))[:MAX_FINDINGS]

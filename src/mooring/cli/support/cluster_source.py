@@ -79,7 +79,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
         return self.chosen_namespace or self._connection().namespace if self.is_live else "default"
 
     def read(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True, quiet: bool = False) -> "Snapshot":
-        """Read a snapshot; of a live cluster only `kinds`, if given. Print notes to standard error."""
+        """Read a snapshot (of a live cluster only `kinds`, if given); print notes about it to standard error."""
         from mooring.advisor import snapshot
 
         try:
@@ -194,7 +194,7 @@ def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path,
 
 
 def scheduler_flags(command: Command) -> Command:
-    """Add versions, gates and `--scheduler-config`; the command gets `running` and `scheduler`."""
+    """Add the flags for versions, gates and the scheduler to a command; it gets them as `running` and `scheduler`."""
 
     @click.option("--scheduler-config", type=FILE, help="The KubeSchedulerConfiguration of the cluster's scheduler.")
     @click.option("--plugins", type=FOLDER, multiple=True, help="A package of scheduler plugins that is not installed.")
@@ -209,14 +209,14 @@ def scheduler_flags(command: Command) -> Command:
 
 
 def check_readable(snapshot: "Snapshot") -> None:
-    """Raise ClickException if no object could be read for lack of rights: an audit would find nothing wrong."""
+    """Raise ClickException if no object of a snapshot could be read for lack of rights."""
     if snapshot.forbidden and not snapshot.raw():
         why = next(iter(snapshot.forbidden.values()))
         raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
 
 
 def show_left_out(snapshot: "Snapshot") -> None:
-    """Print on standard error which objects a snapshot lacks: its notes, and one line about missing rights."""
+    """Print on standard error which objects could not be read into a snapshot, and which rights are missing."""
     show_notes([*snapshot.notes, snapshot.rights_note] if snapshot.forbidden else snapshot.notes)
 
 
@@ -238,7 +238,7 @@ def are_versions_given() -> bool:
 
 
 def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
-    """Return the versions and gates of a live server, and notes about what is only assumed."""
+    """Return a live server's versions and gates, and notes about those that are only assumed."""
     from mooring.advisor.audit.options import QuestionError, component_of
     from mooring.advisor.snapshot.server_info import read_server_info
 

@@ -35,12 +35,12 @@ def gate_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) ->
 
 
 def switches(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """`GATE=true` and `GATE=false`, after any number of others."""
+    """Complete `GATE=true` or `GATE=false` at the end of a comma-separated list."""
     return _last_of_list((f"{gate.name}={word}" for gate in KNOWN for word in ("true", "false")), incomplete)
 
 
 def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of nodes, with commas between them."""
+    """Complete a node's name at the end of a comma-separated list."""
     return _last_of_list(_nodes_of(ctx), incomplete)
 
 
@@ -60,7 +60,7 @@ def namespaces(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 def subjects(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete `KIND`, `KIND/NAME`, and the name after a kind: pods and workloads."""
+    """Complete the kind or name of a pod or workload: `KIND`, `KIND/NAME`, or `NAME` after a kind."""
     from mooring.advisor.snapshot.owners import WORKLOADS
     from mooring.api.core_v1 import Pod
 
@@ -83,7 +83,7 @@ def _nodes_of(ctx: click.Context) -> list[str]:
 
 
 def _names_of(ctx: click.Context, cls: "type[Resource]") -> list[str]:
-    """Return the names of objects in the cluster, and the namespace, that the command line names so far."""
+    """Return the names of a kind's objects, in the cluster and namespace that the command line selects."""
     from mooring.cli.support.cluster_source import ClusterSource
 
     source = ClusterSource(ctx.params.get("kubeconfig"), ctx.params.get("context") or "")

@@ -52,23 +52,23 @@ Connect = Callable[[str, str, Scheme], Client]
 
 
 class Crew(Protocol):
-    """The runner of scheduler and controllers: `Workers` in this process, or a `WorkerProcess`."""
+    """Interface of what runs scheduler and controllers: `Workers` in this process, or a `WorkerProcess`."""
 
     metrics_url: str
 
     async def run(self) -> None:
-        """Work until cancelled. Raise WorkersError on failure."""
+        """Run scheduler and controllers until cancelled. Raise WorkersError if they fail."""
         ...
 
     async def wait_until_ready(self) -> None: ...
 
     def kill(self) -> None:
-        """Stop without waiting."""
+        """Stop scheduler and controllers without waiting for their end."""
         ...
 
 
 def in_process(config: WorkerConfig) -> Callable[[Connect], Crew]:
-    """Return a function that makes `Workers`, which run in this process, from a function that makes clients."""
+    """Return a factory that runs scheduler and controllers in this process (`Workers`) with the given clients."""
     from mooring.cli.support.workers import Workers
 
     return lambda connect: Workers(config, connect)
@@ -139,7 +139,7 @@ class ControlPlane:
         return self._crew.metrics_url if self._crew else ""
 
     async def stop(self) -> None:
-        """Stop scheduler and controllers, then the server."""
+        """Stop scheduler and controllers, then the API server, and wait for their end."""
         if self._working is not None:
             self._working.cancel()
             await asyncio.gather(self._working, return_exceptions=True)
@@ -147,7 +147,7 @@ class ControlPlane:
         await self.server.stop()
 
     def stop_at_once(self) -> None:
-        """Stop without waiting for running requests."""
+        """Stop everything without waiting for requests that are being handled."""
         if self._crew is not None:
             self._crew.kill()
         self.server.stop_at_once()

@@ -22,7 +22,7 @@ _STOP_SECONDS = 5.0
 
 @asynccontextmanager
 async def run_dashboard(kubeconfig: Path, component: Component) -> AsyncIterator[None]:
-    """Run the dashboard in the context, and print the address when it is known."""
+    """Run `mooring dashboard` while the context is entered; print its URL as soon as it is known."""
     command = ["dashboard", "--kubeconfig", str(kubeconfig), *_flags_of(component)]
     hidden = ("--no-browser", "--while-stdin")
     process = await spawn(

@@ -47,7 +47,7 @@ class Guide:
         click.secho(text, bold=True)
 
     async def say(self, text: str) -> None:
-        """Print a paragraph and pause."""
+        """Print a paragraph of the demo's narration, and pause for the reader."""
         click.echo(click.wrap_text(text, _WIDTH))
         await asyncio.sleep(self._pause_seconds)
 
@@ -58,7 +58,7 @@ class Guide:
     async def control_plane(
         self, name: str, *, feature_gates: str = "", emulation_version: str | None = None
     ) -> AsyncIterator[None]:
-        """Run a control plane in the context; one with the name of an earlier one continues with its data."""
+        """Run a control plane while the context is entered; one with an earlier name continues with its data."""
         flags = f" --feature-gates {feature_gates}" if feature_gates else ""
         flags += f" --emulation-version {emulation_version}" if emulation_version else ""
         self._command(f"mooring up{flags}")
@@ -98,7 +98,7 @@ class Guide:
         raise DemoError(f"examples/{file} should have been refused, and was not")
 
     async def taint(self, node: str, key: str, value: str, effect: str) -> None:
-        """Replace a node's taints by one."""
+        """Replace all taints of a node by one taint."""
         self._command(f"kubectl taint node {node} {key}={value}:{effect} --overwrite")
         body = {"spec": {"taints": [{"key": key, "value": value, "effect": effect}]}}
         await self._client.patch(Node, node, body, type=PatchType.MERGE)

@@ -12,7 +12,7 @@ from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server, parse_
 
 @dataclass(frozen=True, slots=True)
 class EtcdAccess:
-    """The flags that hold certificates and the password for etcd."""
+    """The values of the flags for etcd's certificates, user and password."""
 
     ca_file: Path | None = None
     cert_file: Path | None = None

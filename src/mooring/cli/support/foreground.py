@@ -38,7 +38,7 @@ _MAX_NODES = 100_000
 
 
 class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The control plane that `mooring up` runs, its nodes, and where to write the kubeconfig."""
+    """The settings of `mooring up`: control plane, initial nodes or dump, and where to write the kubeconfig."""
 
     server: ServerConfig
     workers: WorkerConfig
@@ -50,7 +50,7 @@ class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(config: UpConfig, process: WorkerProcess | None) -> None:
-    """Run a control plane until a signal arrives."""
+    """Run a control plane until a signal arrives: print how to connect, and show its status."""
     try:
         nodes = None if config.nodes is None else iter(_nodes(config.nodes))  # drop the references to created objects
         if config.kubeconfig:
@@ -135,7 +135,7 @@ async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Iterator[Node
 
 
 async def _show(plane: ControlPlane) -> None:
-    """Print the status line until scheduler or controllers fail, and raise their error."""
+    """Show the status line; if scheduler or controllers fail, raise their error."""
     counts = ObjectCounts(plane.server.store, plane.server.scheme)
     line = StatusLine(counts, on_terminal=sys.stdout.isatty())
     shown = asyncio.gather(counts.run(), line.run())

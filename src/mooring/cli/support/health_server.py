@@ -50,7 +50,7 @@ class HealthServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def __aenter__(self) -> Self:
-        """Raise OSError, which names the flag that helps, when the address cannot be listened on."""
+        """Start to listen. Raise OSError, whose message names the flag to change, if the address is taken."""
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         try:
             self._listening = socket.create_server((self._address, self._port), family=family)
@@ -84,7 +84,7 @@ class HealthServer:
 
 
 class _NamedMetrics(Collector):
-    """The metrics of a registry with certain names, also of collectors that do not describe theirs."""
+    """A view of a metrics registry that collects only metrics with the given names."""
 
     def __init__(self, registry: CollectorRegistry, names: list[str]) -> None:
         self._registry = registry

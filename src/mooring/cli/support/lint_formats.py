@@ -19,7 +19,7 @@ def print_report(
     threshold: Severity | None = Severity.ERROR,
     title: str = "",
 ) -> None:
-    """Print a report in one of the formats; findings of the `threshold` and worse are failures."""
+    """Print a report of findings in an output format; those as severe as `threshold` or worse count as failures."""
     match output:
         case "sarif":
             click.echo(reports.as_sarif(report, tool, rules))

@@ -21,7 +21,7 @@ def read_objects(text: str | bytes, scheme: Scheme) -> list[Resource]:
 
 
 def object_of(tree: object, scheme: Scheme) -> Resource:
-    """Decode a tree of dicts and lists. Raise DecodeError."""
+    """Decode an object from a tree of dicts and lists. Raise DecodeError if it is malformed."""
     if not isinstance(tree, dict):
         raise DecodeError("not an object")
     kind = scheme.kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))

@@ -14,21 +14,21 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 class _Format(click.Choice[str]):
-    """The name of a format. The human format is called `table`; `text` is accepted too."""
+    """The type of `-o`: one of a command's output formats; `text` is accepted as another name of `table`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return super().convert("table" if value == "text" else value, param, ctx)
 
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
-    """Add `-o`, with the first format as the default."""
+    """Return a decorator that adds `-o` to a command; the first format is the default."""
     return click.option(
         "-o", "--output", type=_Format(formats), default=formats[0], show_default=True, help="The output format."
     )
 
 
 def name_as_called(text: str) -> str:
-    """Name the commands in a text (`mooring explain …` in backquotes) as this program was called: by kubectl or not."""
+    """Return a text with `mooring …` in backquotes replaced by `kubectl mooring …` if kubectl called this program."""
     context = click.get_current_context(silent=True)
     is_plugin = context is not None and context.find_root().info_name == PLUGIN
     return text.replace("`mooring ", f"`{PLUGIN} ") if is_plugin else text
@@ -60,12 +60,12 @@ _TONES = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}
 
 
 def paint(text: str, tone: str) -> str:
-    """Color a text of a report, where the output is a terminal."""
+    """Return a text in the color of a tone, such as `bad` or `title`, for a terminal."""
     return click.style(text, **_TONES[tone])  # type: ignore[arg-type] # click takes them by name
 
 
 def write_page(html: str, path: Path) -> None:
-    """Write a report in HTML, and say on standard error where it is."""
+    """Write an HTML report to a file, and print its path on standard error."""
     try:
         path.write_text(html, encoding="utf-8")
     except OSError as problem:

@@ -40,7 +40,7 @@ def collect_garbage_less() -> None:
 
 
 async def read_until_end(pipe: IO[Any]) -> None:
-    """Read and discard what a pipe has, until its end."""
+    """Read a pipe until its end, and discard the data."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     await reader.read()
@@ -63,8 +63,7 @@ class StopSignal:
         await self.stopped.wait()
 
     async def run_until_stopped(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
-        """Run a coroutine; return its finished task, or cancel it and return None when the first signal arrives.
-
+        """Run a coroutine until it ends or the first signal arrives. Return its finished task, or None after a signal.
         Raise what the coroutine raises.
         """
         working, stopped = asyncio.create_task(work), asyncio.create_task(self.wait())

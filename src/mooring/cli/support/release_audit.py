@@ -24,7 +24,7 @@ _NEVER = "never"
 
 
 class ReleaseQuestion(msgspec.Struct, frozen=True):
-    """The flags of an audit between two releases of Kubernetes; reads the cluster and audits it."""
+    """The flags of an audit between two Kubernetes releases; reads the cluster that they select and audits it."""
 
     source: ClusterSource
     scheduler: SchedulerChoice
@@ -38,7 +38,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
     end_flag: str = "--to-version"
 
     def read(self) -> "tuple[Snapshot, Crossing]":
-        """Read a snapshot of the cluster, and the crossing from its release to the one that the flags name."""
+        """Return a snapshot of the cluster, and the change from its release to the one that the flags name."""
         from mooring.advisor import releases
 
         snapshot = self.source.read(quiet=True)
@@ -50,7 +50,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
             raise click.UsageError(str(error).replace("--to-version", self.end_flag)) from error
 
     def answer(self) -> "ReleaseAudit":
-        """Read the cluster and audit it; write or subtract the baseline, and rehearse, where flags say so."""
+        """Return the audit of the cluster; write or subtract the baseline, and rehearse, if flags say so."""
         from mooring.advisor import releases
         from mooring.advisor.releases import reports
 
@@ -110,7 +110,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
 
 
 def print_audit(found: "ReleaseAudit", output: str, fail_if: str, paint: "Paint") -> int:
-    """Print an audit in a format of `-o`; return the exit code that `--fail-if` leads to."""
+    """Print an audit in a format of `-o`; return the exit code by the worst finding, if `fail_if` includes that."""
     from mooring.advisor.lint.rules import Severity
     from mooring.advisor.releases import reports
     from mooring.advisor.releases.results import RULES

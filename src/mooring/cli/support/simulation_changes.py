@@ -45,7 +45,7 @@ _LABEL = re.compile(r"(?P<nodes>[^=]+)=(?P<key>[^=]+?)(?:=(?P<value>.*)|(?P<away
 
 
 def steps_of(given: list[tuple[str, str]], templates: tuple[Node, ...]) -> Iterator[Step]:
-    """Yield a step for each of the options, given as name and value. Raise UsageError or ScenarioError."""
+    """Yield a simulation step for each (option, value), in order. Raise UsageError or ScenarioError for a bad value."""
     for index, (name, value) in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ("", "")
         if name == "like":
@@ -102,7 +102,7 @@ def _target(option: str, text: str, problem: str) -> tuple[str, str, str]:
 
 
 def _kind(word: str) -> str:
-    """Return the kind that a word names; empty for none."""
+    """Return the kind with this name or short name, such as `Deployment` for `deploy`; empty if there is none."""
     low = word.lower()
     known = (kind.kind for kind in scheme().known if low in (kind.kind.lower(), kind.plural))
     return _KIND_ALIASES.get(low) or next(known, "")

@@ -19,7 +19,7 @@ _CLUSTER = "cluster"
 
 
 def settings_of(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":
-    """Return the settings of a simulation; their description says by default which gates are changed."""
+    """Return the settings of a simulation. The default `description` lists the version and the changed gates."""
     from mooring.advisor.simulate import options
 
     if not description:
@@ -30,7 +30,7 @@ def settings_of(running: Component, scheduler: SchedulerChoice, description: str
 
 
 def pool_option(command: Any) -> Any:
-    """Add `--pool`, which the command is given as `pools`."""
+    """Add `--pool` to a command, which gets the values as the argument `pools`."""
     return click.option(
         "--pool",
         "pools",
@@ -51,7 +51,7 @@ def pool_objects(pools: tuple[str, ...], source: ClusterSource) -> "tuple[RawObj
 def read_pools(
     pools: tuple[str, ...], snapshot: "Snapshot", objects: "tuple[RawObject, ...]" = ()
 ) -> "tuple[NodePool, ...]":
-    """Read the pools that the flag names. Raises ScenarioError."""
+    """Return the node pools that the values of `--pool` name. Raise ScenarioError if one is malformed."""
     from mooring.advisor.simulate import node_pools
 
     found: list[NodePool] = []
@@ -67,12 +67,12 @@ def read_pools(
 
 
 def with_pools(settings: "Settings", pools: tuple[str, ...], snapshot: "Snapshot", source: ClusterSource) -> "Settings":
-    """Return the settings with an autoscaler of the pools."""
+    """Return the settings with node pools, from which a simulated autoscaler adds nodes; unchanged without any."""
     return replace(settings, pools=read_pools(pools, snapshot, pool_objects(pools, source))) if pools else settings
 
 
 def pool_facts(snapshot: "Snapshot", pools: "tuple[NodePool, ...]", pod: "Pod") -> list[str]:
-    """Return sentences: which node pools can make a node for a pod, or why none of them can, the nearest first."""
+    """Return sentences about which node pools could add a node for a pod, or why none can."""
     from mooring.advisor.simulate.node_pools import explain_pools
 
     found = explain_pools(snapshot, pools, pod)

@@ -31,7 +31,7 @@ log = logs.get(__name__)
 
 
 def print_line(text: str, *, end: bool = True) -> None:
-    """Print; continue silently if the reader is gone, as in `mooring up | head -1`."""
+    """Print text to standard output; do nothing if its reader is gone, as in `mooring up | head -1`."""
     try:
         click.echo(text, nl=end)
         sys.stdout.flush()

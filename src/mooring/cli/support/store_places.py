@@ -26,7 +26,7 @@ DEFAULT_PLACE = "~/.mooring"
 
 
 class EtcdPlace(msgspec.Struct, frozen=True):
-    """An address of etcd."""
+    """The location of a store in etcd: its servers, the key prefix, and whether to use TLS."""
 
     text: str
     addresses: tuple[str, ...]
@@ -58,7 +58,7 @@ class PlaceType(click.ParamType[Place]):
 
 
 async def open_source(place: Place, access: EtcdAccess) -> Source:
-    """Open a location for reading. Raise `StoreError`."""
+    """Open a store or backup for reading. Raise `StoreError` if that fails."""
     if isinstance(place, EtcdPlace):
         with explain_missing_grpc():
             from mooring.store.tools.etcd_source import EtcdSource
@@ -73,7 +73,7 @@ async def open_source(place: Place, access: EtcdAccess) -> Source:
 
 
 async def open_target(place: Place, access: EtcdAccess, *, overwrite: bool, bump: int = 0) -> Target:
-    """Open a location for writing. Raise `StoreError`."""
+    """Open a store for writing. Raise `StoreError`, for example if it has content and `overwrite` is false."""
     if isinstance(place, EtcdPlace):
         return StoreTarget(await open_etcd(place, access), place.text, overwrite=overwrite)
     return SqliteTarget(directory_of(place), overwrite=overwrite, bump=bump)
@@ -94,7 +94,7 @@ def etcd_config(place: EtcdPlace, access: EtcdAccess) -> EtcdConfig:
 
 
 async def are_same(one: Place, other: Place, access: EtcdAccess) -> bool:
-    """Whether two locations are the same store. Raise `StoreError`."""
+    """Return whether two locations are the same store. Raise `StoreError` if that cannot be read."""
     if isinstance(one, EtcdPlace) and isinstance(other, EtcdPlace):
         if one.prefix != other.prefix:
             return False
@@ -107,7 +107,7 @@ async def are_same(one: Place, other: Place, access: EtcdAccess) -> bool:
 
 
 def directory_of(place: Path) -> Path:
-    """Return the data directory of a path; raise `OpenError` for other files."""
+    """Return the data directory that a path names (itself, or by its file `state.db`). Raise `OpenError` otherwise."""
     if place.name == DATABASE and not place.is_dir():
         return place.parent
     if place.is_file():

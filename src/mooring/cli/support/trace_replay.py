@@ -82,7 +82,7 @@ trace_flags = group_flags(
 def replay(
     wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int, *, output: str, html: Path | None
 ) -> None:
-    """Replay a trace, write measurements and the HTML page, print the result, and exit. Raise ClickException."""
+    """Replay a trace, write the measurements and the HTML report, print the result and exit. Raise ClickException."""
     from mooring.advisor.simulate.traces import results as files
     from mooring.advisor.simulate.traces.events import TraceError
 
@@ -208,7 +208,7 @@ def _fill(text: str | None) -> "FillTarget | None":
 
 
 def prices_of(wanted: TraceOptions) -> "Prices":
-    """Read the prices that `--prices` and `--price-label` name."""
+    """Return the node prices that `--prices` and `--price-label` name."""
     from mooring.advisor.simulate.traces import prices
 
     found = prices.read(wanted.prices) if wanted.prices is not None else prices.Prices()

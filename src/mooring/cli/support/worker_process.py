@@ -49,15 +49,15 @@ log = logs.get(__name__)
 
 
 class WorkersError(Exception):
-    """Scheduler or controllers cannot start; the message says why."""
+    """Raised when scheduler or controllers cannot start or fail; the message says why."""
 
 
 class LeaseLostError(WorkersError):
-    """Another instance is the leader now. A restarted process stands by."""
+    """Raised when another instance has become the leader; a restarted process waits to become it again."""
 
 
 class WorkerConfig(msgspec.Struct, frozen=True):
-    """Configuration of scheduler and controllers."""
+    """The settings of the scheduler and the controllers of `mooring up`."""
 
     component: Component
     kubeconfigs: Path | None = None

@@ -147,7 +147,7 @@ class Workers:
 
 
 def main() -> int:
-    """Run until the first process ends; return the exit code."""
+    """Run scheduler and controllers in the second process until the first one ends; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin = open(0, "rb")  # noqa: SIM115 - by its number, as `sys.stdin` was made for the first process
     try:
