@@ -39,8 +39,8 @@ from mooring.scheduler.plugins.dynamic_resources import (
     REASON_INVALID_POOL,
 )
 from mooring.scheduler.plugins.node_declared_features import needed_features
+from mooring.scheduler.plugins.volume_restrictions import pods_share_disk
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
-from mooring.scheduler.volumes.attached import limits_of
 from mooring.scheduler.volumes.claims import (
     BIND_COMPLETED,
     SELECTED_NODE,
@@ -50,9 +50,8 @@ from mooring.scheduler.volumes.claims import (
     class_of,
     is_bound,
 )
-from mooring.scheduler.volumes.csi import attachments
+from mooring.scheduler.volumes.csi import attachments, limits_of
 from mooring.scheduler.volumes.provisioning import NO_PROVISIONER
-from mooring.scheduler.volumes.use import pods_share_disk
 
 __all__ = [
     "ANY_ADDRESS",

@@ -29,7 +29,7 @@ class Lab:
         self.assumptions = Assumptions(self.engine)
         client = Client(FakeTransport(MemoryApi().answer), user_agent="t", clock=self.clock)
         reports = Reports(client, {"default-scheduler": EventRecorder(client, "t")}, lambda pod: pod)
-        self.feed = EventHandlers(self.engine, self.queue, self.assumptions, reports, WaitingPods(), clock=client.clock)
+        self.feed = EventHandlers(self.engine, self.queue, self.assumptions, reports, WaitingPods(), client.clock)
         self.nodes(None, node("n1", cpu="1"))
         self.nodes(None, node("n2", cpu="1"))
 

@@ -28,7 +28,7 @@ from mooring.scheduler.columns.ranked_pods import NOT_YET, RankedPods
 from mooring.scheduler.columns.signatures import PodSignature
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.framework import Mask, Status, unresolvable
-from mooring.scheduler.framework.nominations import Expected
+from mooring.scheduler.framework.nominations import NominatedPods
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 OFFSET = 1 << 31
@@ -132,7 +132,7 @@ def dry_run(
     least: int,
     *,
     budgets: Budgets,
-    expected: Expected | None,
+    expected: NominatedPods | None,
 ) -> DryRun:
     """Find the victims with a priority below `least` on some node rows; filters must depend on resources alone.
 
@@ -253,7 +253,7 @@ class PreemptionCosts:
         self._cluster = cluster
         self._kept: OrderedDict[tuple[PodSignature, int], NodeCosts] = OrderedDict()
 
-    def of(self, signature: PodSignature, priority: int, expected: Expected | None) -> "NodeCosts":
+    def of(self, signature: PodSignature, priority: int, expected: NominatedPods | None) -> "NodeCosts":
         """Return the current costs for pods of a signature. `expected` are nominated pods that need room as well."""
         found = self._kept.pop((signature, priority), None)
         if found is None or found.layout != self._cluster.layout:
@@ -284,7 +284,7 @@ class NodeCosts:
         """The node rows whose cached result can only be stale because of nominated pods."""
         self._has_reservations: Mask = np.zeros(cluster.capacity, np.bool_)
         """The node rows for which pods were nominated when the result was cached."""
-        self._expected: Expected | None = None
+        self._expected: NominatedPods | None = None
         self._expected_at = self._ranks_at = NEVER
         self._reader = Reader(cluster.row_changes)
         self._parts = np.zeros((_COST_PARTS, cluster.capacity), np.int64)
@@ -292,7 +292,7 @@ class NodeCosts:
         self._reasons: dict[int, Status] = {}
         self._dry_runs: dict[int, tuple[DryRun, int]] = {}
 
-    def refresh(self, expected: Expected | None) -> None:
+    def refresh(self, expected: NominatedPods | None) -> None:
         """Invalidate node rows whose node, pods, their importance, or nominated pods have changed."""
         ranks = self._cluster.rank_changes
         changed = union(self._reader.changes(), ranks.since(self._ranks_at))
@@ -337,7 +337,7 @@ class NodeCosts:
             if index in found.refused:
                 self._reasons[row] = found.refused[index]
 
-    def _rule_out(self, evaluation: PodEvaluation, expected: Expected) -> None:
+    def _rule_out(self, evaluation: PodEvaluation, expected: NominatedPods) -> None:
         rows = (self._valid_without_reservations & ~self._valid & expected.is_on).nonzero()[0]
         if not len(rows):
             return
@@ -351,7 +351,7 @@ class NodeCosts:
                 for row in ruled_out.tolist():
                     self._reasons.pop(row, None)  # the status is computed when it is read
 
-    def _amounts_with_reservations(self, rows: NDArray[np.intp], expected: Expected) -> tuple[_Table, _Table]:
+    def _amounts_with_reservations(self, rows: NDArray[np.intp], expected: NominatedPods) -> tuple[_Table, _Table]:
         used = self._without.take(rows, axis=1) + expected.usage.take(rows, axis=1)
         return self._cluster.resources.allocatable.take(rows, axis=1), used
 

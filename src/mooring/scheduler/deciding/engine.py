@@ -246,7 +246,7 @@ class Engine:
     def _evaluate(self, profile: Profile, pod: Pod, *, needs_points: bool = False) -> PodEvaluation:
         info = self.cluster.info(pod)
         return self._evaluators[profile.name].evaluate(
-            info, self.nominations.find_expected(pod), needs_points=needs_points
+            info, self.nominations.find_nominated(pod), needs_points=needs_points
         )
 
     def _evaluate_nominated_node(self, profile: Profile, pod: Pod) -> PodEvaluation | None:
@@ -255,7 +255,7 @@ class Engine:
         if name is None or row is None:
             return None
         info = self.cluster.info(pod)
-        evaluation = self._evaluators[profile.name].evaluate_on(info, row, self.nominations.expected_on(name, pod))
+        evaluation = self._evaluators[profile.name].evaluate_on(info, row, self.nominations.nominated_on(name, pod))
         return evaluation if evaluation.number_feasible else None
 
     def _best(self, evaluation: PodEvaluation, chooser: fwk.ChoosePlugin | None) -> int:

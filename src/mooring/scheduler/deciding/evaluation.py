@@ -42,7 +42,7 @@ from mooring.scheduler.deciding.score_vectors import (
 )
 from mooring.scheduler.deciding.vectors import Meter, PartReaders, Plan, PlannedNodePlugin, PlannedPlugin, Vector
 from mooring.scheduler.framework import SKIP, SUCCESS, Status, unresolvable
-from mooring.scheduler.framework.nominations import Expected
+from mooring.scheduler.framework.nominations import NominatedPods
 from mooring.scheduler.framework.status import is_skip
 
 _MAX_NAMED = 64
@@ -247,7 +247,7 @@ class Evaluator:
 
     # -- evaluating
 
-    def evaluate(self, pod: PodInfo, expected: Expected | None, *, needs_points: bool) -> PodEvaluation:
+    def evaluate(self, pod: PodInfo, expected: NominatedPods | None, *, needs_points: bool) -> PodEvaluation:
         """Filter and score all nodes for a pod. `expected` are nominated pods for which room must be left.
 
         A single feasible node is chosen without scoring, unless the caller needs scores.

@@ -20,7 +20,7 @@ from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.deciding.filter_vectors import FilterVector
 from mooring.scheduler.deciding.score_vectors import BestRows, ScoreVector
 from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Scores, Status
-from mooring.scheduler.framework.nominations import Expected
+from mooring.scheduler.framework.nominations import NominatedPods
 from mooring.scheduler.framework.status import first_rejection
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
@@ -94,7 +94,7 @@ def only_resources_decide(evaluation: PodEvaluation) -> bool:
     return evaluation.only_resources
 
 
-def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> None:
+def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedPods) -> None:
     """Reject the node rows where the pod would not fit beside the nominated pods."""
     rows = (evaluation.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
@@ -111,7 +111,7 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) 
 
 
 def _evaluate_together(
-    evaluation: PodEvaluation, resources: ResourceColumns, rows: NDArray[np.intp], expected: Expected
+    evaluation: PodEvaluation, resources: ResourceColumns, rows: NDArray[np.intp], expected: NominatedPods
 ) -> Overruled:
     found: list[tuple[Status, NDArray[np.intp]]] = []
     for vector in evaluation.filters:
@@ -129,20 +129,20 @@ def _evaluate_together(
     return found
 
 
-def nominated_pods_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
+def nominated_pods_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedPods) -> bool:
     """Return whether the nominated pods, once placed, change only resource usage: no other filter is affected."""
     if evaluation.nominated_pods_only_use is None:
         evaluation.nominated_pods_only_use = _changes_nothing_else(evaluation, cluster, expected)
     return evaluation.nominated_pods_only_use
 
 
-def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
+def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedPods) -> bool:
     silent = [
         vector
         for vector in evaluation.filters
         if vector.status.is_skip and vector.may_apply_after(expected.signatures())
     ]
-    for row, pods in expected.sorts() if silent else ():
+    for row, pods in expected.distinct_combinations() if silent else ():
         with cluster.trial() as trial:
             for placed in pods:
                 trial.place(placed)
@@ -152,7 +152,7 @@ def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected:
 
 
 def _evaluate_one_by_one(
-    evaluation: PodEvaluation, cluster: Cluster, rows: NDArray[np.intp], expected: Expected
+    evaluation: PodEvaluation, cluster: Cluster, rows: NDArray[np.intp], expected: NominatedPods
 ) -> None:
     refused: dict[Status, list[int]] = {}
     for row in rows.tolist():

@@ -32,7 +32,7 @@ from mooring.scheduler.deciding.pod_evaluation import (
     status_with,
 )
 from mooring.scheduler.framework import Code, Handle, PostFilterResult, Status, unschedulable
-from mooring.scheduler.framework.nominations import Expected, Nominations
+from mooring.scheduler.framework.nominations import NominatedPods, Nominations
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _AT_ONCE = 1024
@@ -51,7 +51,7 @@ class _Attempt(msgspec.Struct):
 
     evaluation: PodEvaluation
     cluster: Cluster
-    expected: Expected | None
+    expected: NominatedPods | None
     """Nominated pods that need room as well."""
     budgets: Budgets
     costs: PreemptionCosts
@@ -82,7 +82,7 @@ def preempt(
         return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
     rows = diagnosis.unschedulable_rows
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
-    attempt = _Attempt(evaluation, cluster, nominations.find_expected(pod.pod), budgets, costs)
+    attempt = _Attempt(evaluation, cluster, nominations.find_nominated(pod.pod), budgets, costs)
     first = handle.lot.randrange(len(rows)) if len(rows) else 0
     best = _find_cheapest(attempt, rows, first, candidates(len(rows)))
     if best is None:

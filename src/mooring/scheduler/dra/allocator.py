@@ -5,21 +5,23 @@ and allowed by the constraints is tried; the first complete solution wins, as in
 cannot succeed are skipped: the devices of one request in another order, and a device identical to one that just failed.
 The search is still exponential in the worst case, so it stops after a limited number of tries.
 
+A shared device lists, for each capacity, which amounts can be requested: some values, or a range with steps. A
+requested amount is rounded up to one of them. Without a request, the default applies, or the whole capacity.
+
     claim ─► request ─► an alternative of it ─► device ─► device ─► … ─► next request ─► … ─► next claim
                                                 └─ does not work: undo it, try the next one
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from mooring.api.quantity import Quantity
-from mooring.api.resource_v1 import DeviceSelector, ResourceClaim
+from mooring.api.resource_v1 import CapacityRequestPolicyRange, DeviceCapacity, DeviceSelector, ResourceClaim
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import find_untolerated_device_taint
-from mooring.scheduler.dra import capacity
 from mooring.scheduler.dra.allocated import Allocated
 from mooring.scheduler.dra.claims import Alternatives, Request, full_name
 from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError, attribute_of
@@ -28,6 +30,7 @@ from mooring.scheduler.dra.inventory import CounterName, NodePool, Pool
 MAX_DEVICES = 32
 """The maximum number of devices that one claim may have."""
 MAX_ALTERNATIVES = 8
+Amounts = Mapping[str, Quantity]
 _ZERO = Quantity(0)
 
 
@@ -40,7 +43,7 @@ class OutOfTriesError(Exception):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A claim without devices, and its requests, for which the allocator searches devices."""
+    """A claim to which no devices are allocated yet, with its requests; the input of the search."""
 
     claim: ResourceClaim
     requests: tuple[Alternatives, ...]
@@ -285,11 +288,11 @@ class _Search:
     def _consumption(self, request: Request, device: PooledDevice) -> dict[str, Quantity] | None:
         if not device.is_shareable and not request.capacity:
             return {}
-        taken = capacity.consumption(device, request.capacity)
+        taken = _consumed_capacities(device, request.capacity)
         if taken is None or not device.is_shareable or request.admin_access:
             return taken
         used = (self.allocated.consumed_capacities(device.id), *self._sharing.get(device.id, ()))
-        return taken if capacity.fits(device, taken, *used) else None
+        return taken if _has_capacity(device, taken, *used) else None
 
     # -- counters that devices share
 
@@ -340,3 +343,55 @@ def _matches_all(selectors: Sequence[DeviceSelector], device: PooledDevice, whos
         except SelectorError as problem:
             raise AllocationError(f"{whose}: selector #{index} on device {device.id}: {problem}") from problem
     return True
+
+
+def _consumed_capacities(device: PooledDevice, requested: Amounts) -> dict[str, Quantity] | None:
+    """Return the amount of each of a device's capacities that a request takes; None when the device has too little."""
+    wanted: dict[str, Quantity] = {}
+    for name, amount in requested.items():
+        own = _find_capacity_name(device, name)
+        if own is None:
+            return None
+        wanted[own] = amount
+    found: dict[str, Quantity] = {}
+    for name, capacity in device.device.capacity.items():
+        taken = _consumed_amount(wanted.get(name), capacity)
+        if taken is None or taken > capacity.value:
+            return None
+        found[name] = taken
+    return found
+
+
+def _has_capacity(device: PooledDevice, taken: Amounts, *used: Amounts) -> bool:
+    """Return whether a shared device has enough capacity for an additional request, given the amounts in use."""
+    for name, amount in taken.items():
+        total = sum((entry[name] for entry in used if name in entry), amount)
+        if total > device.device.capacity[name].value:
+            return False
+    return True
+
+
+def _find_capacity_name(device: PooledDevice, name: str) -> str | None:
+    capacity, driver = device.device.capacity, device.id.driver
+    domain, slash, identifier = name.partition("/")
+    other = f"{driver}/{name}" if not slash else identifier if domain == driver else name
+    return next((candidate for candidate in (name, other) if candidate in capacity), None)
+
+
+def _consumed_amount(wanted: Quantity | None, capacity: DeviceCapacity) -> Quantity | None:
+    policy = capacity.request_policy
+    if wanted is None:
+        return policy.default if policy is not None and policy.default is not None else capacity.value
+    if policy is not None and policy.valid_range is not None:
+        return _round_up_to_step(wanted, policy.valid_range)
+    if policy is not None and policy.valid_values:
+        return min((value for value in policy.valid_values if value >= wanted), default=None)
+    return wanted
+
+
+def _round_up_to_step(wanted: Quantity, limits: CapacityRequestPolicyRange) -> Quantity | None:
+    taken = max(wanted, limits.min)
+    if limits.step is not None and limits.step > _ZERO:
+        over, step = (taken - limits.min).milli_value(), limits.step.milli_value()
+        taken = limits.min + limits.step * -(-over // step)
+    return None if limits.max is not None and taken > limits.max else taken

@@ -112,7 +112,7 @@ class EnqueueExtensions(Protocol):
 
 @runtime_checkable
 class RefersToObjects(Protocol):
-    """Plugins whose events concern an object that few pods refer to: the queue then wakes only these pods."""
+    """Plugins that wake only the pods which refer to the object of an event, such as a claim, and no others."""
 
     name: str
 
@@ -121,9 +121,7 @@ class RefersToObjects(Protocol):
         ...
 
     def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
-        """Return whether an event may make `pre_enqueue` admit the pods that it rejected: the key of an object if it
-        may admit only pods that refer to that object.
-        """
+        """Return whether `pre_enqueue` may admit pods after an event; an object's key if only pods that refer to it."""
         ...
 
 
@@ -162,16 +160,14 @@ class FilterPlugin(Generic[S]):
         raise NotImplementedError
 
     def applies_to(self, _spec: PodSpec) -> Status | None:
-        """Return SKIP or SUCCESS if `pre_filter` returns it for every pod with this pod spec; None if it depends on the
-        pod.
+        """Return SKIP or SUCCESS if `pre_filter` returns that for every pod with this spec; None to call `pre_filter`.
 
         For plugins that read the pod itself: most of them do not apply to most pods.
         """
         return None
 
     def refresh(self, _state: S) -> Derived | Input:
-        """Update the state after declared inputs of the cluster changed; return the revision at which verdicts last
-        changed.
+        """Update the state after declared inputs of the cluster changed; return the log of rows whose verdict changed.
 
         Return inputs instead to leave the plugin out, as `SKIP` does, until one of these inputs changes.
         """
@@ -241,8 +237,7 @@ class ScorePlugin(Generic[S]):
         raise NotImplementedError
 
     def refresh_score(self, _state: S, _feasible: Mask) -> Derived | Input:
-        """Update the state after declared inputs of the cluster changed; return the revision at which scores last
-        changed.
+        """Update the state after declared inputs of the cluster changed; return the log of rows whose score changed.
 
         `feasible` is the mask of rows that passed every filter; it is never modified.
         """
@@ -277,7 +272,7 @@ class ChoosePlugin(Protocol):
     """Plugins that choose among the nodes with the highest score; without one, the choice is random."""
 
     def choose(self, pod: Pod, rows: NDArray[np.intp]) -> int:
-        """Return one of at least two node rows, which are in ascending order."""
+        """Return one of the given node rows (at least two, in ascending order)."""
         ...
 
 

@@ -32,7 +32,7 @@ PluginArguments = Mapping[str, Any]
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """The objects that a plugin may use: cluster, client, nominations and so on."""
+    """The scheduler's objects that a plugin may use, such as cluster, client and nominations."""
 
     cluster: Cluster
     features: SchedulerFeatures = msgspec.field(default_factory=SchedulerFeatures)
@@ -73,22 +73,21 @@ def from_folder(folder: Path) -> dict[str, Factory]:
     """Return the plugin factories that the `pyproject.toml` of an uninstalled package names. Raise PluginError."""
     import tomllib  # noqa: PLC0415 - few have such a package, and it takes long to load
 
-    place = folder / "pyproject.toml"
+    path = folder / "pyproject.toml"
     try:
-        named = tomllib.loads(place.read_text(encoding="utf-8"))["project"]["entry-points"][ENTRY_POINTS]
+        named = tomllib.loads(path.read_text(encoding="utf-8"))["project"]["entry-points"][ENTRY_POINTS]
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise PluginError(f"{place} cannot be read: {problem}") from problem
+        raise PluginError(f"{path} cannot be read: {problem}") from problem
     except (KeyError, TypeError) as problem:
-        raise PluginError(f'{place} has no [project.entry-points."{ENTRY_POINTS}"]') from problem
-    if (path := str(folder.resolve())) not in sys.path:
-        sys.path.insert(0, path)
+        raise PluginError(f'{path} has no [project.entry-points."{ENTRY_POINTS}"]') from problem
+    if str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))
     found: dict[str, Factory] = {}
     for name, value in named.items():
         module, _, attribute = str(value).partition(":")
         try:
             found[name] = getattr(importlib.import_module(module), attribute)
         except Exception as problem:
-            raise PluginError(
-                f"the scheduler plugin {name} ({value}) of {folder} cannot be loaded: {problem}"
-            ) from problem
+            what = f"the scheduler plugin {name} ({value}) of {folder}"
+            raise PluginError(f"{what} cannot be loaded: {problem}") from problem
     return found

@@ -69,7 +69,7 @@ SKIP = Status(Code.SKIP)
 
 
 def is_skip(found: object) -> bool:
-    """Return whether a plugin returned the code SKIP; any other value is accepted and is no skip."""
+    """Return whether a plugin's result, of any type, is a status with the code SKIP."""
     return found is SKIP or (isinstance(found, Status) and found.is_skip)
 
 
@@ -94,5 +94,5 @@ def wait(*reasons: str) -> Status:
 
 
 def first_rejection(statuses: Iterable[Status]) -> Status:
-    """Return the first status that is not a success; if there is none, success."""
+    """Return the first status that is not a success (a rejection or an error); success if there is none."""
     return next((status for status in statuses if not status.is_success), SUCCESS)

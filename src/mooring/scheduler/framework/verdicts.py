@@ -27,8 +27,7 @@ MAX_NODE_SCORE = 100
 
 
 class Verdicts(NamedTuple):
-    """A Filter plugin's verdicts by node row: 0 passes, a positive code is Unschedulable, a negative one
-    Unresolvable.
+    """A Filter plugin's verdicts by node row: 0 passes, above 0 is Unschedulable, below 0 Unresolvable.
 
     The framework keeps the array and modifies it.
     """
@@ -39,7 +38,7 @@ class Verdicts(NamedTuple):
 
 
 class ReasonSets(Generic[K]):
-    """Numbered sets of reasons; the numbers are one plugin's verdict codes. `describe` formats a set's key."""
+    """Verdict codes of a plugin for sets of reasons, numbered from 1; `describe` returns the reasons of a set's key."""
 
     def __init__(self, describe: Callable[[K], tuple[str, ...]]) -> None:
         self._describe = describe
@@ -50,6 +49,7 @@ class ReasonSets(Generic[K]):
         return len(self._keys)
 
     def code(self, key: K) -> int:
+        """Return the verdict code of a set of reasons; a new one if the set is new."""
         code = self._codes.get(key)
         if code is None:
             self._keys.append(key)
@@ -61,7 +61,7 @@ class ReasonSets(Generic[K]):
 
 
 def status_of(code: int, reasons: Callable[[int], tuple[str, ...]], plugin: str) -> Status:
-    """Return the status for a code of `Verdicts`."""
+    """Return a plugin's rejection for a code of its `Verdicts`: unschedulable if positive, unresolvable if negative."""
     kind = Code.UNSCHEDULABLE if code > 0 else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     return Status(kind, reasons(abs(code)), plugin)
 

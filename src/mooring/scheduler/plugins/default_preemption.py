@@ -37,9 +37,9 @@ class DefaultPreemption:
             raise plugin_arguments.wrong(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
 
     def post_filter(self, _pod: PodInfo, statuses: Rejection) -> PostFilterResult:
-        """Return the node with the lowest preemption cost, and the victims on it."""
+        """Nominate the node where preemption costs the least, and return it with the victims to delete."""
         return preemption.preempt(statuses, self._handle, self.candidates, self._costs)
 
     def candidates(self, nodes: int) -> int:
-        """Return how many candidates to collect, given the number of nodes on which preemption may help."""
+        """Return the number of candidates to collect, given the number of nodes on which preemption may help."""
         return min(nodes, max(nodes * self.percentage // 100, self.absolute))

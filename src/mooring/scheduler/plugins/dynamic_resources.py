@@ -37,7 +37,6 @@ from mooring.scheduler.dra.claims import (
     requests_of,
 )
 from mooring.scheduler.dra.memo import SearchResults, shared_search_cache
-from mooring.scheduler.dra.results import allocation_of
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.normalization import Proportional
 from mooring.scheduler.volumes.assumed import find_assumptions
@@ -211,7 +210,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
             return fwk.error("claim allocation not found for node")
         for entry, devices in zip(state.wanted, solution.devices, strict=True):
             claim = entry.claim
-            allocation = state.allocations[claim.metadata.uid] = allocation_of(claim, devices, node_name)
+            allocation = state.allocations[claim.metadata.uid] = writing.allocation_of(claim, devices, node_name)
             reserved = structs.replace(claim, status=structs.replace(claim.status, allocation=allocation))
             state.reserved.append(reserved)
             self._allocated.begin_allocation(reserved)

@@ -17,30 +17,32 @@ _MOST = 1000 * _MB
 """The image size, per container, from which the score is the highest."""
 
 
-class _Needed(Derived):
+class _PodImages(Derived):
+    """The images of a pod; as a derived value, it logs that scores changed."""
+
     def __init__(self, cluster: Cluster, images: tuple[str, ...]) -> None:
         self.cluster = cluster
         self.images = images
         self.most = _MOST * len(images)
 
 
-class ImageLocality(fwk.ScorePlugin[_Needed]):
+class ImageLocality(fwk.ScorePlugin[_PodImages]):
     name = "ImageLocality"
     scores = fwk.Declaration(fwk.Part.IMAGES, cluster=fwk.Input.NODE_IMAGES, has_pre_point=False)
 
     def __init__(self, _arguments: fwk.PluginArguments, _handle: fwk.Handle) -> None:
         pass
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Needed:
-        return _Needed(cluster, pod.signature.images)
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _PodImages:
+        return _PodImages(cluster, pod.signature.images)
 
-    def refresh_score(self, state: _Needed, _feasible: fwk.Mask) -> Derived | fwk.Input:
+    def refresh_score(self, state: _PodImages, _feasible: fwk.Mask) -> Derived | fwk.Input:
         if not any(map(state.cluster.images.sizes, state.images)):
             return fwk.Input.NODE_IMAGES  # every score is 0 until a node has one of them
         state.change()  # the share of nodes that have an image changes with every node
         return state
 
-    def score(self, state: _Needed, rows: fwk.Rows) -> fwk.Scores:
+    def score(self, state: _PodImages, rows: fwk.Rows) -> fwk.Scores:
         images, nodes = state.cluster.images, len(state.cluster)
         points = np.zeros(state.cluster.capacity, np.int64)
         for image in state.images:

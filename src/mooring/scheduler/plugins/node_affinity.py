@@ -38,7 +38,9 @@ class NodeAffinityArgs(Object):
     """Node affinity that every pod has in addition to its own."""
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _Required(msgspec.Struct, frozen=True):
+    """The required node affinity of a pod, and that of the configuration."""
+
     labels: LabelColumns
     required: RequiredAffinity
     added: RequiredAffinity
@@ -49,7 +51,7 @@ class _Preferred(msgspec.Struct, frozen=True):
     preferred: PreferredAffinity
 
 
-class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Wanted]):
+class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Required]):
     name = "NodeAffinity"
     filters = fwk.Declaration(fwk.Part.UNPINNED, fwk.Input.NODE_LABELS)
     scores = fwk.Declaration(fwk.Part.UNPINNED, fwk.Input.NODE_LABELS, is_normalized=True)
@@ -60,28 +62,28 @@ class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Wanted]):
         added = plugin_arguments.read(self.name, arguments, NodeAffinityArgs).added_affinity
         spec = core_v1.PodSpec()
         if added is not None:
-            _check(added)
+            _check_added(added)
             spec = core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=added))
         self._added = node_selector.required_affinity(spec, self._options)
         self._added_preferred = node_selector.preferred_affinity(spec, self._options)
-        if unjudged := node_selector.features_with_gate_off(spec, self._options):
+        if ignored := node_selector.features_with_gate_off(spec, self._options):
             log.warning(
-                "addedAffinity uses %s, whose feature gate is off: terms with it match no node", ", ".join(unjudged)
+                "addedAffinity uses %s, whose feature gate is off: terms with it match no node", ", ".join(ignored)
             )
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Required] | fwk.Status:
         spec = pod.signature.spec
         required = node_selector.required_affinity(spec, self._options)
         if pod.signature.is_pinned:
-            return fwk.PreFilterResult(_Wanted(cluster.labels, required, self._added), is_pinned=True)
+            return fwk.PreFilterResult(_Required(cluster.labels, required, self._added), is_pinned=True)
         if required is node_selector.ANY_NODE and self._added is node_selector.ANY_NODE:
             return fwk.SKIP
         names = _named_nodes(spec)
         if names is not None and not names:
             return fwk.unresolvable(REASON_CONFLICT)
-        return fwk.PreFilterResult(_Wanted(cluster.labels, required, self._added), names)
+        return fwk.PreFilterResult(_Required(cluster.labels, required, self._added), names)
 
-    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _Required, rows: fwk.Rows) -> fwk.Verdicts:
         codes: fwk.Codes = (~state.labels.required_mask(state.required)[rows]).astype(np.int32)
         codes *= -2
         if state.added is not node_selector.ANY_NODE:
@@ -113,7 +115,7 @@ class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Wanted]):
         return self._added.matches(labels, name) and required.matches(labels, name)
 
 
-def _check(added: core_v1.NodeAffinity) -> None:
+def _check_added(added: core_v1.NodeAffinity) -> None:
     from mooring.scheduler.plugins.added_affinity import problems  # noqa: PLC0415 - few configurations have it
 
     if found := problems(added):

@@ -16,9 +16,8 @@ from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.volumes import csi
-from mooring.scheduler.volumes.attached import AttachedVolumes, limits_of
 from mooring.scheduler.volumes.claims import after_claim_change
-from mooring.scheduler.volumes.csi import Attachment
+from mooring.scheduler.volumes.csi import AttachedVolumes, Attachment, limits_of
 
 REASON = "node(s) exceed max volume count"
 
@@ -54,10 +53,10 @@ class NodeVolumeLimits(fwk.FilterPlugin[_PodVolumes]):
         codes = np.full(state.cluster.capacity, -1 if state.missing else 0, np.int32)
         if state.volumes and not state.missing:
             for row in self._attached.rows_near_limit(state.volumes).tolist():
-                codes[row] = self._exceeds(state.volumes, row)
+                codes[row] = self._exceeds_limit(state.volumes, row)
         return fwk.Verdicts(codes[rows], lambda _: (state.missing or REASON,))
 
-    def _exceeds(self, volumes: frozenset[Attachment], row: int) -> bool:
+    def _exceeds_limit(self, volumes: frozenset[Attachment], row: int) -> bool:
         node = self._attached.csi_node(row)
         if node is None:
             return False

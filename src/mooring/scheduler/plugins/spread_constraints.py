@@ -52,11 +52,13 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> Selector:
-        """The pods that are counted; none for an empty selector, as in Kubernetes."""
+        """Return the selector of the pods that are counted: none for an empty selector, as in Kubernetes."""
         return NOTHING if self.selector.is_empty() else self.selector
 
 
 class SpreadConstraints:
+    """Finds the spread constraints of pods, by their spec or by the plugin's defaults."""
+
     def __init__(self, plugin: str, arguments: PluginArguments, cluster: Cluster, features: SchedulerFeatures) -> None:
         args = plugin_arguments.read(plugin, arguments, PodTopologySpreadArgs)
         self.features = features
@@ -81,7 +83,7 @@ class SpreadConstraints:
                 raise plugin_arguments.wrong(plugin, f"the default constraint on {entry.topology_key!r} is not valid")
 
     def need_all_labels(self, signature: PodSignature) -> bool:
-        """Whether nodes without one of the topology labels are ignored; false for the System default constraints."""
+        """Return whether nodes without one of the topology labels are ignored; not for System default constraints."""
         return bool(signature.spec.topology_spread_constraints) or not self._is_system
 
     def changed_at(self, signature: PodSignature) -> int:
@@ -155,7 +157,7 @@ class SpreadConstraints:
 
 
 class IncludedNodes:
-    """The nodes on which constraints count pods, and their domains; cached, because they are the same for most pods."""
+    """A cache of the nodes on which constraints count pods, because they are the same for most pods."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -166,8 +168,7 @@ class IncludedNodes:
     def of(
         self, spec: PodSpec, required: Sequence[Topology], constraints: Sequence[SpreadConstraint]
     ) -> "CountedNodes":
-        """Return the nodes on which pods are counted for a pod spec: they have all `required` topology label
-        keys.
+        """Return the nodes on which constraints count pods: those with the labels of all `required` topologies.
 
         Pods with equal constraints, node affinity and tolerations share the result.
         """
@@ -187,7 +188,7 @@ class IncludedNodes:
 
 
 class CountedNodes:
-    """The nodes on which a pod's constraints count pods, with their domains; shared until a node changes."""
+    """The nodes on which each constraint of a pod counts pods, with their domains."""
 
     def __init__(
         self,

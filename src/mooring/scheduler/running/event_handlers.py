@@ -5,7 +5,8 @@ container statuses) wake no pods. When an informer shows a pod on a node, the as
 scheduler bound it elsewhere. Assembled by ``runtime.py``.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from mooring.api.core_v1 import Node, Pod
@@ -32,31 +33,21 @@ _RUSH, _RUSH_SECONDS = 20, 1.0
 _ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 
+@dataclass
 class EventHandlers:
     """Applies the changes that informers report to the engine's columns, and wakes pods in the queue."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        queue: SchedulingQueue,
-        assumptions: Assumptions,
-        reports: Reports,
-        waiting: WaitingPods,
-        *,
-        clock: Clock,
-    ) -> None:
-        self._engine = engine
-        self._queue = queue
-        self._assumptions = assumptions
-        self._reports = reports
-        self._waiting = waiting
-        self._clock = clock
-        self._rushed_at = float("-inf")
-        self._ours: Collection[str] = engine.profiles.keys()
+    _engine: Engine
+    _queue: SchedulingQueue
+    _assumptions: Assumptions
+    _reports: Reports
+    _waiting: WaitingPods
+    _clock: Clock
+    _rushed_at: float = float("-inf")
 
     @property
     def is_busy(self) -> bool:
-        """Return whether many pods changed a moment ago; meanwhile the recorder delays writing Event objects."""
+        """Return whether many pods changed within the last second; meanwhile Event objects are not written."""
         return self._clock.monotonic() - self._rushed_at < _RUSH_SECONDS
 
     # -- nodes
@@ -93,7 +84,7 @@ class EventHandlers:
                 self._handle_gone(old or new)
         elif new.spec.node_name:
             self._handle_placed(old, new)
-        elif new.spec.scheduler_name in self._ours:
+        elif new.spec.scheduler_name in self._engine.profiles:
             self._handle_pending(old and as_scheduled(old), as_scheduled(new))
 
     def _handle_placed(self, old: Pod | None, new: Pod) -> None:

@@ -111,7 +111,7 @@ class Scheduler(ElectedComponent):
             latest=self._latest,
         )
         self._handlers = EventHandlers(
-            self.engine, self.queue, self.assumptions, self._reports, self.waiting, clock=client.clock
+            self.engine, self.queue, self.assumptions, self._reports, self.waiting, client.clock
         )
         _register_readers(self)
 

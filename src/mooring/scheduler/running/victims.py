@@ -7,6 +7,7 @@ the last victim wakes it, like any pod that leaves a node.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from mooring.api import times
 from mooring.api.core_v1 import Pod
@@ -21,23 +22,16 @@ from mooring.scheduler.running.reports import Reports
 log = logs.get(__name__)
 
 
+@dataclass
 class Victims:
     """Deletes the victims of preemptions in the background, and holds the preemptors in the queue meanwhile."""
 
-    def __init__(
-        self,
-        client: Client,
-        queue: SchedulingQueue,
-        reports: Reports,
-        waiting: WaitingPods,
-        latest: Callable[[Pod], Pod | None],
-    ) -> None:
-        self._client = client
-        self._queue = queue
-        self._reports = reports
-        self._waiting = waiting
-        self._latest = latest
-        self._tasks: set[asyncio.Task[None]] = set()
+    _client: Client
+    _queue: SchedulingQueue
+    _reports: Reports
+    _waiting: WaitingPods
+    _latest: Callable[[Pod], Pod | None]
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def is_busy(self) -> bool:

@@ -9,8 +9,7 @@
     provisioning      the nodes on which a volume can be provisioned
     capacity_scoring  score nodes by storage utilisation
     binding           the writes that bind volumes, and waiting until they take effect
-    use               the claims and disks that placed pods use
-    csi, attached     which CSI driver has a volume, and how many volumes nodes have
+    csi               the CSI drivers of volumes, and the number of volumes attached to each node
 
 Read next: ``plugins/volume_binding.py``, then ``claims.py``.
 """

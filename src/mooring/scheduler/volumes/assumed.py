@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Resource)
 
 
 class Assumed(Generic[T]):
-    """The objects of one kind in the state that our own writes, not yet visible in informers, give them."""
+    """The objects of one kind, as informers show them or as our own writes, not visible there yet, change them."""
 
     def __init__(self, cluster: Cluster, kind: type[T]) -> None:
         self._objects = cluster.objects(kind)
@@ -25,6 +25,7 @@ class Assumed(Generic[T]):
         """The revision at which an object was last assumed or restored."""
 
     def get(self, key: str) -> T | None:
+        """Return the object with a key in its assumed state, if any; else as informers show it, or None."""
         current = self._objects.get(key)
         found = self._assumed.get(key)
         if found is None or current is None:
@@ -35,11 +36,11 @@ class Assumed(Generic[T]):
         return current
 
     def names(self) -> frozenset[str]:
-        """Return the keys of assumed objects, including some that informers have overtaken."""
+        """Return the keys of assumed objects; for some of them informers may show a newer version by now."""
         return frozenset(self._assumed)
 
     def assume(self, thing: T) -> bool:
-        """Assume that an object will look like the given one; return whether it still exists."""
+        """Let `get` return this object until informers show a new version of it; return whether the object exists."""
         key = object_key(thing.metadata.namespace, thing.metadata.name)
         current = self._objects.get(key)
         if current is None:
@@ -55,7 +56,7 @@ class Assumed(Generic[T]):
             self.assume(thing)
 
     def restore(self, thing: T) -> None:
-        """Drop the assumed state of an object, unless another write has replaced it."""
+        """Drop the assumption `thing`, unless another one about the same object has replaced it."""
         key = object_key(thing.metadata.namespace, thing.metadata.name)
         found = self._assumed.get(key)
         if found is not None and found[1] is thing:

@@ -6,6 +6,7 @@ chosen node. Both are assumed when the node is chosen, and written before the po
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -77,20 +78,14 @@ def _with_annotation(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
     return structs.replace(metadata, annotations={**metadata.annotations, key: value})
 
 
+@dataclass
 class VolumeBinder:
-    """Writes the assumed bindings and waits until the claims are bound."""
+    """Assumes the bindings of volumes, writes them, and waits until the claims are bound."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        volumes: Assumed[PersistentVolume],
-        claims: Assumed[PersistentVolumeClaim],
-        options: ConstraintOptions,
-    ) -> None:
-        self._cluster = cluster
-        self._volumes = volumes
-        self._claims = claims
-        self._options = options
+    _cluster: Cluster
+    _volumes: Assumed[PersistentVolume]
+    _claims: Assumed[PersistentVolumeClaim]
+    _options: ConstraintOptions
 
     def assume(self, wanted: PodVolumes) -> Status:
         """Assume the bindings of a pod's volumes before they are written; return an error if an object is gone."""
@@ -110,7 +105,7 @@ class VolumeBinder:
             self._claims.restore(claim)
 
     async def bind(self, pod: Pod, node_name: str, wanted: PodVolumes, client: "Client", seconds: float) -> Status:
-        """Write the bindings, then wait until all claims are bound, at most for a number of seconds."""
+        """Write the bindings, then wait until all claims are bound; return an error if that fails or takes too long."""
         from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
 
         try:

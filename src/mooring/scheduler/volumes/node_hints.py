@@ -6,6 +6,7 @@ a node affinity in CEL names the labels that its expression reads. Called by ``p
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.storage_v1 import CSINode, CSIStorageCapacity, StorageClass
@@ -25,24 +26,17 @@ Keys = frozenset[str] | None
 """Label keys; None for all keys."""
 
 
+@dataclass
 class NodeHints:
-    """Queueing hints about nodes for the pods of one scheduler."""
+    """Queueing hints of VolumeBinding for new and changed nodes."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        options: ConstraintOptions,
-        volumes: Assumed[PersistentVolume],
-        claims: Assumed[PersistentVolumeClaim],
-        reach: Reach,
-    ) -> None:
-        self._cluster = cluster
-        self._options = options
-        self._volumes = volumes
-        self._claims = claims
-        self._reach = reach
-        self._read: dict[str, Keys] = {}
-        self._verified_at = NEVER
+    _cluster: Cluster
+    _options: ConstraintOptions
+    _volumes: Assumed[PersistentVolume]
+    _claims: Assumed[PersistentVolumeClaim]
+    _reach: Reach
+    _read: dict[str, Keys] = field(default_factory=dict)
+    _verified_at: int = NEVER
 
     def after_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
         """Return whether a node that is new or has changed labels may make a rejected pod schedulable."""
