@@ -4,7 +4,7 @@
     verdicts  results for all nodes at once
     plugins   the extension points, one Protocol each
     events    the cluster events that wake a rejected pod
-    options   gated behaviour, read once
+    options   the feature gates on which plugins depend
     registry  plugin factories by name, and the `Handle` that plugins receive
 
 Read next: ``plugins.py``.

@@ -76,7 +76,7 @@ class Kind(Enum):
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """A kind of change to a kind of object."""
+    """An event of the cluster: how objects of one kind change (a registered event may include several changes)."""
 
     kind: Kind
     action: Action

@@ -51,7 +51,7 @@ class NominatedPods:
             yield from (signature for signature, _ in combination)
 
     def distinct_combinations(self) -> Iterator[tuple[int, Sequence[PlacedPod]]]:
-        """Yield one node row for each distinct combination of nominated pods, with these pods."""
+        """Yield one of the node rows with equal nominated pods (same signatures and domains), and the pods there."""
         for combination, rows in self._by_combination.items():
             if any(signature.terms.keys for signature, _ in combination):
                 by_domains = {_domains_of(self._cluster, row, self.on(row)): row for row in rows}

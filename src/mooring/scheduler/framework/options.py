@@ -1,4 +1,4 @@
-"""The gated behaviour of plugins: read from the gates once, then handed to every plugin in its `Handle`."""
+"""Read the feature gates on which plugins depend; every plugin gets the result in its `Handle`."""
 
 import msgspec
 

@@ -23,13 +23,13 @@ def problems(added: NodeAffinity) -> Errors:
     # Expressions of a configuration are not new ones of a client: whatever this version understands may be there.
     rules = NodeSelectorRules(semver_operators=True, check_expression=AdmissionOptions().expression_checks.stored_node)
     found: Errors = []
-    for term, path, is_required in _terms(added):
+    for term, path, is_required in _terms_with_paths(added):
         found += validate_term(term, path, rules, check_label_values=is_required)
-        found += _numbers(term, path)
+        found += _check_numbers(term, path)
     return found
 
 
-def _terms(added: NodeAffinity) -> Iterator[tuple[NodeSelectorTerm, Path, bool]]:
+def _terms_with_paths(added: NodeAffinity) -> Iterator[tuple[NodeSelectorTerm, Path, bool]]:
     required = added.required_during_scheduling_ignored_during_execution
     here = _HERE.child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     for index, term in enumerate(required.node_selector_terms if required else ()):
@@ -39,7 +39,7 @@ def _terms(added: NodeAffinity) -> Iterator[tuple[NodeSelectorTerm, Path, bool]]
         yield weighted.preference, here.index(index).child("preference"), False
 
 
-def _numbers(term: NodeSelectorTerm, path: Path) -> Iterator[FieldError]:
+def _check_numbers(term: NodeSelectorTerm, path: Path) -> Iterator[FieldError]:
     for index, entry in enumerate(term.match_expressions):
         if entry.operator in ("Gt", "Lt") and len(entry.values) == 1:
             value = entry.values[0]

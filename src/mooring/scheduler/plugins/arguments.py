@@ -20,5 +20,5 @@ def read(plugin: str, arguments: Mapping[str, Any], kind: type[T]) -> T:
     return found
 
 
-def wrong(plugin: str, problem: str) -> PluginError:
+def error(plugin: str, problem: str) -> PluginError:
     return PluginError(f"arguments of the scheduler plugin {plugin}: {problem}")

@@ -24,7 +24,7 @@ class DefaultBinder:
     async def bind_all(self, pods: Sequence[tuple[Pod, str]]) -> Sequence[Exception | None]:
         if self._bulk is None:
             return [RuntimeError("there is no API to bind through")] * len(pods)
-        return await self._bulk.bind([_binding(pod, node) for pod, node in pods])
+        return await self._bulk.bind([_make_binding(pod, node) for pod, node in pods])
 
 
 def _bulk_binding(client: "Client") -> "BulkBinding":
@@ -33,7 +33,7 @@ def _bulk_binding(client: "Client") -> "BulkBinding":
     return BulkBinding(client)
 
 
-def _binding(pod: Pod, node: str) -> Binding:
+def _make_binding(pod: Pod, node: str) -> Binding:
     meta = pod.metadata
     return Binding(
         metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),

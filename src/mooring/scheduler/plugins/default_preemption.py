@@ -32,9 +32,9 @@ class DefaultPreemption:
         self._handle = handle
         self._costs = PreemptionCosts(handle.cluster)
         if not 0 <= self.percentage <= 100:
-            raise plugin_arguments.wrong(self.name, "minCandidateNodesPercentage is not in 0 to 100")
+            raise plugin_arguments.error(self.name, "minCandidateNodesPercentage is not in 0 to 100")
         if self.absolute < 0 or (self.percentage == 0 and self.absolute == 0):
-            raise plugin_arguments.wrong(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
+            raise plugin_arguments.error(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
 
     def post_filter(self, _pod: PodInfo, statuses: Rejection) -> PostFilterResult:
         """Nominate the node where preemption costs the least, and return it with the victims to delete."""

@@ -84,10 +84,10 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
     def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         super().__init__()
         args = plugin_arguments.read(self.name, arguments, DynamicResourcesArgs)
-        self._is_limited = args.filter_timeout is None or self._seconds("filterTimeout", args.filter_timeout) > 0
+        self._is_limited = args.filter_timeout is None or self._parse_seconds("filterTimeout", args.filter_timeout) > 0
         self._binding_seconds = 600.0
         if args.binding_timeout is not None:
-            self._binding_seconds = self._seconds("bindingTimeout", args.binding_timeout)
+            self._binding_seconds = self._parse_seconds("bindingTimeout", args.binding_timeout)
         options = handle.features.constraints
         self._client = handle.client
         self._writer = writing.ClaimWriter(handle.client) if handle.client is not None else None
@@ -97,11 +97,11 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         self._allocated = self._searches.allocated
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _seconds(self, name: str, text: str) -> float:
+    def _parse_seconds(self, name: str, text: str) -> float:
         try:
             return string_to_duration(text).nanos / 1e9
         except CelError as problem:
-            raise plugin_arguments.wrong(self.name, f"{name}: {text} is no duration: {problem}") from problem
+            raise plugin_arguments.error(self.name, f"{name}: {text} is no duration: {problem}") from problem
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status:
         try:
@@ -119,7 +119,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         try:
             state = PodState(cluster, pod_claims(pod.pod, self._claims))
             for claim in state.claims:
-                self._check(pod.pod, claim)
+                self._check_allocatable(pod.pod, claim)
                 if claim.status.allocation is None:
                     state.wanted.append(Wanted(claim, requests_of(claim, cluster)))
         except ClaimError as problem:
@@ -130,7 +130,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
             state.findings = self._searches.results_for(state.wanted)
         return fwk.PreFilterResult(state)
 
-    def _check(self, pod: Pod, claim: ResourceClaim) -> None:
+    def _check_allocatable(self, pod: Pod, claim: ResourceClaim) -> None:
         if claim.status.allocation is not None:
             if len(claim.status.reserved_for) >= MAX_CONSUMERS and not is_reserved_for(pod, claim):
                 raise ClaimError("resourceclaim in use")

@@ -124,7 +124,7 @@ class _Required(_Terms):
         counted = [*self._near, *self._far, *(term.domains for term in self.existing)]
         # The first pod of a group whose affinity selects the group itself may run in any domain.
         is_first = bool(self._near) and not any(counts.by_code for counts in self._near)
-        is_first = is_first and _select(self._choices, self.signature, self.cluster)
+        is_first = is_first and _select_own_group(self._choices, self.signature, self.cluster)
         if is_first != self._is_first:
             self._is_first = is_first
             self._counts_verified_at = None
@@ -134,10 +134,10 @@ class _Required(_Terms):
     def codes(self, rows: fwk.Rows) -> fwk.Codes:
         """Return verdict codes: of affinity, else of the pod's anti-affinity, else of placed pods' anti-affinity."""
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
-            return self._all_codes()[rows]
-        return np.array([self._code(row) for row in rows.tolist()], np.int32)
+            return self._codes_of_all_rows()[rows]
+        return np.array([self._code_of_row(row) for row in rows.tolist()], np.int32)
 
-    def _all_codes(self) -> fwk.Codes:
+    def _codes_of_all_rows(self) -> fwk.Codes:
         found: fwk.Codes = np.zeros(self.cluster.capacity, np.int32)
         for code, counted in ((3, [term.domains for term in self.existing]), (2, self._far)):
             for mask in _masks_with_pods(counted):
@@ -150,7 +150,7 @@ class _Required(_Terms):
                 found[~near] = -1
         return found
 
-    def _code(self, row: int) -> int:
+    def _code_of_row(self, row: int) -> int:
         for counts in self._near:
             code = counts.topology.codes.item(row)
             if code == 0 if self._is_first else code not in counts.by_code:
@@ -229,7 +229,7 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         weight = args.hard_pod_affinity_weight
         self._hard_weight = 1 if weight is None else weight
         if not 0 <= self._hard_weight <= 100:
-            raise plugin_arguments.wrong(self.name, "hardPodAffinityWeight is not in 0 to 100")
+            raise plugin_arguments.error(self.name, "hardPodAffinityWeight is not in 0 to 100")
         self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
         self._scored_kinds = (TermKind.PREFERRED, TermKind.AFFINITY)[: 2 if self._hard_weight else 1]
         self._cluster = handle.cluster
@@ -318,7 +318,7 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return fwk.QueueingHint.of(any(before.get(key) != after.get(key) for key in keys))
 
 
-def _select(choices: Iterable[PodChoice], signature: PodSignature, cluster: Cluster) -> bool:
+def _select_own_group(choices: Iterable[PodChoice], signature: PodSignature, cluster: Cluster) -> bool:
     group = PodGroup(signature.namespace, signature.labels, terminating=False)
     return all(choice.has(group, cluster.namespaces) for choice in choices)
 

@@ -119,7 +119,7 @@ def _check_added(added: core_v1.NodeAffinity) -> None:
     from mooring.scheduler.plugins.added_affinity import problems  # noqa: PLC0415 - few configurations have it
 
     if found := problems(added):
-        raise plugin_arguments.wrong(NodeAffinity.name, "; ".join(map(str, found)))
+        raise plugin_arguments.error(NodeAffinity.name, "; ".join(map(str, found)))
 
 
 def _named_nodes(spec: core_v1.PodSpec) -> frozenset[str] | None:

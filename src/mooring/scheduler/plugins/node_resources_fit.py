@@ -84,7 +84,7 @@ class _Requests:
         return np.array([amount for _, amount in self._by_line], np.int64).reshape(-1, 1)
 
     @cached_property
-    def _lines(self) -> slice | NDArray[np.intp]:
+    def _line_index(self) -> slice | NDArray[np.intp]:
         return index_of([line for line, _ in self._by_line])
 
     @cached_property
@@ -94,7 +94,7 @@ class _Requests:
         return [0, *[index for index, (name, _) in enumerate(amounts, 1) if find(name) is not None]]
 
     @cached_property
-    def _sets(self) -> fwk.ReasonSets[bytes]:
+    def _reason_sets(self) -> fwk.ReasonSets[bytes]:
         found: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._reasons_of_set)
         found.code(np.packbits(np.array(self._counted) == 0).tobytes())  # 1 is for too many pods alone
         return found
@@ -102,7 +102,7 @@ class _Requests:
     def reasons(self, code: int) -> tuple[str, ...]:
         if self._has_bits:
             return self._reasons_for(code >> np.arange(len(self._counted)) & 1)
-        return self._sets.reasons(code)
+        return self._reason_sets.reasons(code)
 
     def _reasons_of_set(self, lacking: bytes) -> tuple[str, ...]:
         return self._reasons_for(np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted)))
@@ -144,13 +144,13 @@ class _Requests:
             return np.zeros(allocatable.shape[1], np.bool_)
         fits: fwk.Mask = used[POD_COUNT] < allocatable[POD_COUNT]
         if len(self._amounts):
-            fits = fits & np.logical_and.reduce(allocatable[self._lines] - used[self._lines] >= self._amounts)
+            fits = fits & np.logical_and.reduce(allocatable[self._line_index] - used[self._line_index] >= self._amounts)
         return fits
 
     def codes_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Codes:
         is_full = used[POD_COUNT] >= allocatable[POD_COUNT]
-        there = allocatable[self._lines]
-        lacking = there - used[self._lines] < self._amounts
+        there = allocatable[self._line_index]
+        lacking = there - used[self._line_index] < self._amounts
         if self._is_offered and not lacking.any():
             none_lacking: fwk.Codes = is_full.astype(np.int32)
             return none_lacking
@@ -167,10 +167,10 @@ class _Requests:
             return found if self._is_offered else found | 1 << len(bits)
         kinds, numbers = _group_columns(lacking)
         codes = [
-            self._sets.code(np.packbits(column).tobytes()) if column.any() or not self._is_offered else 0
+            self._reason_sets.code(np.packbits(column).tobytes()) if column.any() or not self._is_offered else 0
             for column in lacking[:, kinds].T
         ]
-        if len(self._sets) > _MANY_SETS:
+        if len(self._reason_sets) > _MANY_SETS:
             self.columns.invalidate()  # bounds the memory
         return np.array(codes, np.int32)[numbers]
 
@@ -209,7 +209,7 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
             return plain[strategy.type]
         if strategy.type != "RequestedToCapacityRatio":
             known = "LeastAllocated, MostAllocated or RequestedToCapacityRatio"
-            raise plugin_arguments.wrong(self.name, f'scoringStrategy.type "{strategy.type}" is not {known}')
+            raise plugin_arguments.error(self.name, f'scoringStrategy.type "{strategy.type}" is not {known}')
         ratio = strategy.requested_to_capacity_ratio
         return requested_to_capacity_ratio(checked_shape(self.name, ratio.shape if ratio else []))
 

@@ -77,7 +77,7 @@ class _Constraints(Derived):
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
         self.needs_all_labels = rules.need_all_labels(signature)
-        self._shape = signature
+        self._signature = signature
         self._rules = rules
         self._action = action
 
@@ -89,24 +89,26 @@ class _Constraints(Derived):
         nodes = (self.cluster.labels.changed_at, self.cluster.taints.changed_at)
         if nodes != self._nodes_verified_at:
             self._nodes_verified_at = nodes
-            self._include()
+            self._count_on_included_nodes()
         return True
 
     def _find_constraints(self) -> None:
-        changed_at = self._rules.changed_at(self._shape)
+        changed_at = self._rules.changed_at(self._signature)
         if changed_at > self._rules_verified_at:
             self._rules_verified_at = changed_at
-            constraints = self._rules.of(self._shape, self._action)
+            constraints = self._rules.of(self._signature, self._action)
             if constraints != [counted.constraint for counted in self.counted]:
                 self._nodes_verified_at = (NEVER, NEVER)
-                self.counted = [_CountedConstraint(constraint, self._shape, self.cluster) for constraint in constraints]
+                self.counted = [
+                    _CountedConstraint(constraint, self._signature, self.cluster) for constraint in constraints
+                ]
 
-    def _include(self) -> None:
+    def _count_on_included_nodes(self) -> None:
         self.verified_at = NEVER
         self.change()
         over = self.counted_by_domain()
         required = [each.topology for each in self.counted] if self.needs_all_labels else []
-        self.nodes = self._rules.included.of(self._shape.spec, required, [each.constraint for each in over])
+        self.nodes = self._rules.included.of(self._signature.spec, required, [each.constraint for each in over])
         for counted, (nodes, domains) in zip(over, self.nodes.counted, strict=True):
             counted.count_on(nodes, domains)
 
@@ -181,8 +183,8 @@ class _Soft(_Constraints):
     def counted_by_domain(self) -> Sequence[_CountedConstraint]:
         return [counted for counted in self.counted if not counted.is_by_host]
 
-    def _include(self) -> None:
-        super()._include()
+    def _count_on_included_nodes(self) -> None:
+        super()._count_on_included_nodes()
         self._feasible_groups = None
         hosts = [counted for counted in self.counted if counted.is_by_host]
         # A second constraint over hosts cannot be: keys are unique among those with the same action.
@@ -273,7 +275,7 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
             return fwk.SKIP
         return fwk.PreFilterResult(_Hard(cluster, pod.signature, self._rules))
 
-    def may_apply_after(self, _shape: PodSignature) -> bool:
+    def may_apply_after(self, _signature: PodSignature) -> bool:
         """Return False: the plugin is left out only if the pod has no constraints, which placed pods cannot change."""
         return False
 
@@ -319,12 +321,12 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
         if other is None or other.metadata.namespace != pod.metadata.namespace:
             return fwk.QueueingHint.SKIP
         constraints = self._rules.of_pod(pod, _HARD)
-        return fwk.QueueingHint.of(any(_counts(entry, old) != _counts(entry, new) for entry in constraints))
+        return fwk.QueueingHint.of(any(_is_counted(entry, old) != _is_counted(entry, new) for entry in constraints))
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         constraints = self._rules.of_pod(pod, _HARD)
         keys = [entry.topology_key for entry in constraints]
-        before, after = _domain(old, keys), _domain(new, keys)
+        before, after = _domain_of(old, keys), _domain_of(new, keys)
         if before != after:
             return fwk.QueueingHint.QUEUE
         honours_taints = any(entry.honor_taints for entry in constraints)
@@ -332,12 +334,12 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
         return fwk.QueueingHint.of(honours_taints and changed and after is not None)
 
 
-def _counts(constraint: SpreadConstraint, pod: Pod | None) -> bool:
+def _is_counted(constraint: SpreadConstraint, pod: Pod | None) -> bool:
     return (
         pod is not None and pod.metadata.deletion_timestamp is None and constraint.counted.matches(pod.metadata.labels)
     )
 
 
-def _domain(node: Node | None, keys: Sequence[str]) -> list[str] | None:
+def _domain_of(node: Node | None, keys: Sequence[str]) -> list[str] | None:
     labels = node.metadata.labels if node is not None else {}
     return [labels[key] for key in keys] if keys and all(key in labels for key in keys) else None

@@ -176,7 +176,7 @@ class ResourceLines:
             np.subtract(1.0, deviation, out=deviation)
             deviation *= MAX_NODE_SCORE
         found: Scores = deviation.astype(np.int16)
-        found -= self._balance_now()[rows]
+        found -= self._current_balance()[rows]
         return found
 
     def _refresh(self) -> None:
@@ -227,7 +227,7 @@ class ResourceLines:
         has_any = np.logical_or.reduce(self._is_there)
         self._is_exact = allocatable.max(initial=0) < _MAX_ROUNDED and np.array_equal(self._has_all, has_any)
 
-    def _balance_now(self) -> NDArray[np.int16]:
+    def _current_balance(self) -> NDArray[np.int16]:
         if not self._has_balance:
             self._balance: NDArray[np.int16] = balance(*self.tables(ALL_ROWS)).astype(np.int16)
             self._has_balance = True
@@ -243,16 +243,16 @@ def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Sco
     """Score nodes higher the less of their resources is used (LeastAllocated)."""
     free = allocatable - requested
     np.maximum(free, 0, out=free)
-    return _weighted_mean(_percent(free, allocatable), allocatable, weights)
+    return _weighted_mean(_percent_of(free, allocatable), allocatable, weights)
 
 
 def most_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
     """Score nodes higher the more of their resources is used (MostAllocated)."""
     used = np.minimum(requested, allocatable)
-    return _weighted_mean(_percent(used, allocatable), allocatable, weights)
+    return _weighted_mean(_percent_of(used, allocatable), allocatable, weights)
 
 
-def _percent(part: Table, whole: Table) -> Table:
+def _percent_of(part: Table, whole: Table) -> Table:
     # Dividing floats is several times as fast as dividing integers. It is exact up to `_MAX_EXACT`: a quotient that is
     # no integer differs from the next integer by more than the rounding error.
     if whole.max(initial=0) >= _MAX_EXACT:
@@ -336,21 +336,21 @@ def checked_resources(plugin: str, specs: Sequence[ResourceSpec]) -> tuple[Resou
     found = tuple(ResourceSpec(name=entry.name, weight=entry.weight or 1) for entry in specs)
     for entry in found:
         if not entry.name:
-            raise plugin_arguments.wrong(plugin, "a resource needs a name")
+            raise plugin_arguments.error(plugin, "a resource needs a name")
         if not 1 <= entry.weight <= 100:
-            raise plugin_arguments.wrong(plugin, f"the weight of resource {entry.name} is not in 1 to 100")
+            raise plugin_arguments.error(plugin, f"the weight of resource {entry.name} is not in 1 to 100")
     return found
 
 
 def checked_shape(plugin: str, shape: Sequence[UtilizationShapePoint]) -> Sequence[UtilizationShapePoint]:
     """Return the points of a function from utilisation to score. Raise PluginError if they are invalid."""
     if not shape:
-        raise plugin_arguments.wrong(plugin, "at least one point must be specified in requestedToCapacityRatio.shape")
+        raise plugin_arguments.error(plugin, "at least one point must be specified in requestedToCapacityRatio.shape")
     last = -1
     for point in shape:
         if not 0 <= point.utilization <= 100 or point.utilization <= last:
-            raise plugin_arguments.wrong(plugin, "utilization values must be in 0 to 100 and increase")
+            raise plugin_arguments.error(plugin, "utilization values must be in 0 to 100 and increase")
         if not 0 <= point.score <= 10:
-            raise plugin_arguments.wrong(plugin, "score values must be in 0 to 10")
+            raise plugin_arguments.error(plugin, "score values must be in 0 to 10")
         last = point.utilization
     return shape

@@ -69,18 +69,18 @@ class SpreadConstraints:
         """Whether default constraints can reject pods (DoNotSchedule)."""
         self._services = _ServiceIndex(cluster)
         self.included = IncludedNodes(cluster, features.constraints)
-        self._check(plugin, args)
+        self._check_arguments(plugin, args)
 
-    def _check(self, plugin: str, args: PodTopologySpreadArgs) -> None:
+    def _check_arguments(self, plugin: str, args: PodTopologySpreadArgs) -> None:
         if args.defaulting_type not in ("", "System", "List"):
-            raise plugin_arguments.wrong(plugin, f'defaultingType "{args.defaulting_type}" is not System or List')
+            raise plugin_arguments.error(plugin, f'defaultingType "{args.defaulting_type}" is not System or List')
         if self._is_system and args.default_constraints:
-            raise plugin_arguments.wrong(plugin, "when defaultingType is System, there are no defaultConstraints")
+            raise plugin_arguments.error(plugin, "when defaultingType is System, there are no defaultConstraints")
         for entry in args.default_constraints:
             if entry.label_selector is not None:
-                raise plugin_arguments.wrong(plugin, "defaultConstraints must have no labelSelector")
+                raise plugin_arguments.error(plugin, "defaultConstraints must have no labelSelector")
             if entry.max_skew <= 0 or not entry.topology_key or entry.when_unsatisfiable not in _ACTIONS:
-                raise plugin_arguments.wrong(plugin, f"the default constraint on {entry.topology_key!r} is not valid")
+                raise plugin_arguments.error(plugin, f"the default constraint on {entry.topology_key!r} is not valid")
 
     def need_all_labels(self, signature: PodSignature) -> bool:
         """Return whether nodes without one of the topology labels are ignored; not for System default constraints."""
@@ -117,7 +117,7 @@ class SpreadConstraints:
         self, source: TopologySpreadConstraint, labels: dict[str, str], selector: Selector | None = None
     ) -> SpreadConstraint:
         if selector is None:
-            selector = _selector(source.label_selector)
+            selector = _compile_selector(source.label_selector)
         if self.features.spread_label_keys:
             selector = self._with_label_keys(selector, source.match_label_keys, labels)
         policies = self.features.node_inclusion_policy
@@ -153,7 +153,7 @@ class SpreadConstraints:
             if kind == "ReplicaSet"
             else self._cluster.objects(StatefulSet).get(key)
         )
-        return selector.plus(_selector(owner.spec.selector).requirements) if owner else selector
+        return selector.plus(_compile_selector(owner.spec.selector).requirements) if owner else selector
 
 
 class IncludedNodes:
@@ -245,7 +245,7 @@ class _ServiceIndex:
                 self._index.add(key, selector, (service.metadata.namespace,))
 
 
-def _selector(source: LabelSelector | None) -> Selector:
+def _compile_selector(source: LabelSelector | None) -> Selector:
     try:
         return label_selector.from_label_selector(source)
     except SelectorError:  # validation refuses it; if it was stored all the same, it chooses nothing

@@ -76,7 +76,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         args = plugin_arguments.read(self.name, arguments, VolumeBindingArgs)
         self._timeout = 600 if args.bind_timeout_seconds is None else args.bind_timeout_seconds
         if self._timeout < 0:
-            raise plugin_arguments.wrong(self.name, "bindTimeoutSeconds must not be negative")
+            raise plugin_arguments.error(self.name, "bindTimeoutSeconds must not be negative")
         shape = checked_shape(self.name, args.shape) if args.shape else _DEFAULT_SHAPE
         self._by_percent = points_by_percent(shape) if handle.features.storage_capacity_scoring else None
         self._client = handle.client

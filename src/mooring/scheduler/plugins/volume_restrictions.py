@@ -35,7 +35,7 @@ class VolumeUse(PodObserver):
         volumes = pod.spec.volumes
         if not volumes or volumes is self._plain:
             return
-        claims = _named_claims(pod)
+        claims = _claim_keys(pod)
         self.claims.update(claims)
         if has_disks(pod):
             self.disks.setdefault(node.name, {})[pod_key(pod)] = pod
@@ -46,7 +46,7 @@ class VolumeUse(PodObserver):
         pod = placed.pod
         if not pod.spec.volumes or pod.spec.volumes is self._plain:
             return
-        for name in _named_claims(pod):
+        for name in _claim_keys(pod):
             self.claims[name] -= 1
             if not self.claims[name]:
                 del self.claims[name]
@@ -55,7 +55,7 @@ class VolumeUse(PodObserver):
             del self.disks[node.name]
 
 
-def _named_claims(pod: Pod) -> list[str]:
+def _claim_keys(pod: Pod) -> list[str]:
     namespace = pod.metadata.namespace
     found = [volume.persistent_volume_claim for volume in pod.spec.volumes]
     return [object_key(namespace, source.claim_name) for source in found if source is not None]
@@ -156,10 +156,10 @@ class VolumeRestrictions(fwk.FilterPlugin[_PodDisksAndClaims]):
 def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.QueueingHint:
     if old is None:
         return fwk.QueueingHint.SKIP
-    shares_claim = old.metadata.namespace == pod.metadata.namespace and not _claims(pod).isdisjoint(_claims(old))
+    shares_claim = old.metadata.namespace == pod.metadata.namespace and not _claims_of(pod).isdisjoint(_claims_of(old))
     return fwk.QueueingHint.of(shares_claim or pods_share_disk(pod, old))
 
 
-def _claims(pod: Pod) -> set[str]:
+def _claims_of(pod: Pod) -> set[str]:
     sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return {source.claim_name for source in sources if source is not None}

@@ -11,7 +11,7 @@
     unschedulable_pods  the unschedulable pool, where pods with the same hints form a crowd
     scheduling_queue    the queue made of all these
 
-Called by ``running/cycle.py`` (pop, requeue, done) and ``running/event_handlers.py`` (add, update, delete, move).
+Called by ``running/cycle.py`` (pop, requeue, retry) and ``running/event_handlers.py`` (add, update, delete, move).
 """
 
 from mooring.scheduler.queue.hints import Hints

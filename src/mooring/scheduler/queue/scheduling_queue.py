@@ -105,7 +105,7 @@ class SchedulingQueue:
 
     @property
     def has_unschedulable(self) -> bool:
-        """Whether any pod is in the unschedulable pool."""
+        """Return whether any pod is in the unschedulable pool."""
         return bool(self._unschedulable)
 
     def find(self, key: str) -> QueuedPod | None:
@@ -177,7 +177,7 @@ class SchedulingQueue:
         self._unschedulable.put(queued)  # it may refer to other objects now
 
     def delete(self, pod: Pod) -> None:
-        """Remove a pod that was deleted or has a node. One in flight stays until `done`."""
+        """Remove a pod that was deleted or has a node from its pool. One in flight stays until `forget_in_flight`."""
         key = pod_key(pod)
         self._forget_hold(key)
         for pool in self._pools:
@@ -202,7 +202,7 @@ class SchedulingQueue:
             await self._ready.wait()
 
     def pop(self) -> QueuedPod | None:
-        """Return the next pod, which is in flight until `done` or `requeue`; None if there is none.
+        """Return the next pod, or None; it is in flight until `forget_in_flight`, `requeue` or `retry` is called.
 
         If the active pool is empty, pods in backoff after a rejection are popped early; pods in backoff after an error
         are not.

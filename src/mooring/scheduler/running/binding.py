@@ -37,7 +37,7 @@ class Binder:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether pods are being bound or wait to be bound."""
+        """Return whether a submitted pod is not bound yet."""
         return bool(self._waiting or self._tasks)
 
     def submit(self, assumed: AssumedPod, plugin: GroupBindPlugin) -> None:
@@ -46,7 +46,7 @@ class Binder:
         self._ready.set()
 
     async def run(self) -> None:
-        """Bind submitted pods until cancelled."""
+        """Bind the submitted pods in batches, until cancelled."""
         try:
             while True:
                 await self._ready.wait()

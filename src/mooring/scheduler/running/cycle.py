@@ -155,7 +155,7 @@ class Cycle(Driver):
         return queued.pod
 
     def record_evaluation(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
-        """Record how long filtering and scoring took, and log slow attempts."""
+        """Observe the duration of filtering and scoring in the metrics, and log attempts that were slow."""
         self._metrics.record_evaluation(outcome, seconds)
         points = self._times.record_attempt(outcome)
         result = "scheduled" if outcome.node else "error" if outcome.error else "unschedulable"

@@ -90,7 +90,7 @@ class SchedulerMetrics(Collector):
         self.incoming.add((pool, event))
 
     def record_evaluation(self, outcome: Outcome, seconds: float) -> None:
-        """Count the evaluations that plugins made for a pod."""
+        """Count the evaluations of plugins for a pod by status, and observe how long they took together."""
         profile, add = outcome.profile.name, self.evaluations.add
         for plugin, point, code, number in outcome.evaluations():
             add((plugin, point, profile, code), number)
@@ -99,7 +99,7 @@ class SchedulerMetrics(Collector):
         self.algorithm_durations.observe((), seconds)
 
     def record_attempt(self, result: str, profile: str, seconds: float) -> None:
-        """Count an attempt that has ended."""
+        """Count an attempt that has ended, and observe its duration."""
         self.attempts.add((result, profile))
         self.attempt_durations.observe((result, profile), seconds)
 

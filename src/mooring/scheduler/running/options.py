@@ -55,7 +55,7 @@ class ComponentOptions(msgspec.Struct, frozen=True):
 
 
 def for_component(component: Component) -> ComponentOptions:
-    """Read a component's versions and gates, once."""
+    """Return the scheduler's options that follow from a component's versions and gates."""
     return ComponentOptions(
         features=options.from_gates(component.gates),
         version=str(component.versions.emulation),
@@ -158,7 +158,7 @@ Mooring's plugins pre-filter where they filter.
 
 
 def read(source: str | bytes) -> SchedulerConfig:
-    """Read a configuration file. Raise SchedulerConfigError."""
+    """Return the settings of a KubeSchedulerConfiguration in YAML. Raise SchedulerConfigError."""
     try:
         found = codec.decode_yaml(source, _Configuration).object
     except codec.DecodeError as problem:
@@ -209,7 +209,7 @@ def _leader_election(found: _LeaderElection) -> LeaderElection:
 
 
 def seconds(text: str, field: str) -> float:
-    """Parse a duration in Go's format (`15s`, `1m30s`, `500ms`) into seconds."""
+    """Parse a duration in Go's format (`15s`, `1m30s`, `500ms`); the error names the field."""
     try:
         return durations.parse_seconds(text)
     except ValueError as problem:

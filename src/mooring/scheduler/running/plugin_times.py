@@ -39,7 +39,7 @@ _COUNTED = 10
 
 
 class _Timed:
-    """A wrapper with all attributes of a plugin and timed methods."""
+    """A copy of a plugin's attributes, with methods that measure their calls."""
 
     def __init__(self, plugin: object, timed: Callable[[Callable[..., Any], str], Callable[..., Any]]) -> None:
         for name in dir(plugin):

@@ -45,7 +45,7 @@ class Victims:
         task.add_done_callback(self._tasks.discard)
 
     async def wait_for_deletions(self) -> None:
-        """Wait until a delete request was sent for all victims."""
+        """Wait until the delete requests for all victims are answered."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
