@@ -84,17 +84,17 @@ class Finding:
 
 async def check(client: Client, namespace: str) -> AsyncIterator[Finding]:
     """Yield every requirement of the bridge, and whether the cluster meets it. Raise ClientError without a server."""
-    yield await _version(client)
+    yield await _check_version(client)
     for right in RIGHTS:
         for verb in right.verbs.split():
             is_there = await _is_allowed(client, right, verb, namespace)
             what = f"the right to {verb} {right.resource.partition('.')[0]}"
             yield Finding(what, is_there, right.is_needed, right.hint)
     for plural, name in CONFIGURATIONS.items():
-        yield await _webhooks(client, plural, name)
+        yield await _check_webhooks(client, plural, name)
 
 
-async def _version(client: Client) -> Finding:
+async def _check_version(client: Client) -> Finding:
     found = msgspec.json.decode((await client.raw("GET", "/version")).body, type=dict[str, str])
     minor = "".join(letter for letter in found.get("minor", "") if letter.isdecimal())
     shown = f"{found.get('major')}.{found.get('minor')}"
@@ -120,7 +120,7 @@ async def _is_allowed(client: Client, right: Right, verb: str, namespace: str) -
     return (await client.create(review)).status.allowed
 
 
-async def _webhooks(client: Client, plural: str, name: str) -> Finding:
+async def _check_webhooks(client: Client, plural: str, name: str) -> Finding:
     what = f"the {plural.removesuffix('s')} {name}"
     if plural.startswith("mutating"):
         hint = "without it pods must bring the gate themselves, and annotations are validated only afterwards"
@@ -145,13 +145,13 @@ async def check_answers(client: Client, namespace: str) -> AsyncIterator[Finding
         return
     hooks = msgspec.json.decode(answer.body)["webhooks"]
     config = hooks[0].get("clientConfig", {}) if hooks else {}
-    yield await _endpoint(client, config)
-    yield _authority(config, datetime.now(UTC))
-    yield await _leader(client, namespace)
-    yield await _dry_run(client)
+    yield await _check_endpoint(client, config)
+    yield _check_authority(config, datetime.now(UTC))
+    yield await _check_leader(client, namespace)
+    yield await _check_dry_run(client)
 
 
-async def _endpoint(client: Client, config: dict[str, Any]) -> Finding:
+async def _check_endpoint(client: Client, config: dict[str, Any]) -> Finding:
     service = config.get("service")
     if service is None:
         return Finding(f"the webhook at {config.get('url', 'no address')}", is_there=bool(config.get("url")))
@@ -183,7 +183,7 @@ async def _is_external(client: Client, namespace: str, name: str) -> bool:
         return False
 
 
-def _authority(config: dict[str, Any], now: datetime) -> Finding:
+def _check_authority(config: dict[str, Any], now: datetime) -> Finding:
     what = "a certificate authority in the webhook's caBundle that is valid now"
     hint = "the API server cannot verify the bridge: it writes the bundle when it starts; see its log"
     try:
@@ -194,7 +194,7 @@ def _authority(config: dict[str, Any], now: datetime) -> Finding:
     return Finding(what, valid, hint=hint)
 
 
-async def _leader(client: Client, namespace: str) -> Finding:
+async def _check_leader(client: Client, namespace: str) -> Finding:
     what = f"a leader that renews the Lease {namespace}/{COMPONENT}"
     try:
         lease = await client.get(Lease, COMPONENT, namespace)
@@ -210,7 +210,7 @@ async def _leader(client: Client, namespace: str) -> Finding:
     return Finding(what, is_held, hint=f"it was renewed last at {spec.renew_time}: no bridge runs")
 
 
-async def _dry_run(client: Client) -> Finding:
+async def _check_dry_run(client: Client) -> Finding:
     what = "a pod with constraints that the API server admits (dry run)"
     meta = ObjectMeta(name="mooring-check", namespace="default", annotations={TOLERATIONS: _TOLERATION})
     pod = Pod(metadata=meta, spec=PodSpec(containers=[Container(name="check", image="check")]))

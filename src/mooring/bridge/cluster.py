@@ -192,7 +192,7 @@ class BridgedCluster:
         before = self._required_labels.get(pod, ())
         if before == tuple(wanted):
             return None
-        excess = self._excess(pod, wanted, limit) if limit else None
+        excess = self._find_excess(pod, wanted, limit) if limit else None
         if excess is not None:
             self.unregister(pod)
             self._over_limit.add(pod)
@@ -212,7 +212,7 @@ class BridgedCluster:
             self._required_labels.pop(pod, None)
         return None
 
-    def _excess(self, pod: str, wanted: Collection[str], limit: int) -> str | None:
+    def _find_excess(self, pod: str, wanted: Collection[str], limit: int) -> str | None:
         labels = self._namespaces.get(pod.partition("/")[0], Counter())
         for known, most, where in (
             (labels.keys(), MAX_LABELS_PER_NAMESPACE * limit, "namespace"),

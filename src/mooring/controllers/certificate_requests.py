@@ -44,13 +44,13 @@ class CertificateApproval(Controller):
         if any(condition.type in (APPROVED, DENIED) for condition in csr.status.conditions):
             return
         with suppress(certificate_requests.RequestError):
-            await self._decide(csr, certificate_requests.read(csr.spec.request))
+            await self._approve_if_allowed(csr, certificate_requests.read(csr.spec.request))
 
-    async def _decide(self, csr: CertificateSigningRequest, request: CertificateRequest) -> None:
+    async def _approve_if_allowed(self, csr: CertificateSigningRequest, request: CertificateRequest) -> None:
         if certificate_requests.rejection_reason(KUBELET_CLIENT, request, csr.spec.usages):
             return
         for right, message in (_SELF, _OTHER) if csr.spec.username == request.common_name else (_OTHER,):
-            if await self._has(csr, right):
+            if await self._is_allowed(csr, right):
                 approved = CertificateSigningRequestCondition(
                     type=APPROVED, status="True", reason="AutoApproved", message=message
                 )
@@ -58,7 +58,7 @@ class CertificateApproval(Controller):
                 await self.client.update(structs.replace(csr, status=status), subresource="approval")
                 return
 
-    async def _has(self, csr: CertificateSigningRequest, right: str) -> bool:
+    async def _is_allowed(self, csr: CertificateSigningRequest, right: str) -> bool:
         spec = csr.spec
         wanted = ResourceAttributes(group=_GROUP, resource=_RESOURCE, subresource=right, verb="create", version="*")
         review = SubjectAccessReviewSpec(

@@ -120,17 +120,17 @@ class DisruptionBudgets(Controller):
             owner = controller_of(pod.metadata)
             if owner is None:
                 raise ScaleError(f'found no controllers for pod "{name}"')
-            found = self._owner(owner, pod.metadata.namespace)
+            found = self._find_owner(owner, pod.metadata.namespace)
             above = controller_of(found.metadata) if isinstance(found, ReplicaSet) else None
             if above is not None:
-                found = self._owner(above, pod.metadata.namespace) or found
+                found = self._find_owner(above, pod.metadata.namespace) or found
             if found is None:
                 raise ScaleError(f'found no controllers for pod "{name}"')
             wanted = found.spec.replicas
             replicas[found.metadata.uid] = 1 if wanted is None else wanted
         return sum(replicas.values())
 
-    def _owner(self, owner: OwnerReference, namespace: str) -> Any:
+    def _find_owner(self, owner: OwnerReference, namespace: str) -> Any:
         informer = self._scaled.get(owner.kind)
         found = informer.get(owner.name, namespace) if informer is not None else None
         return found if found is not None and found.metadata.uid == owner.uid else None

@@ -104,7 +104,7 @@ class EndpointSlices(ServiceController):
         by_ports: dict[Ports, dict[str, Endpoint]] = {}
         for pod in self._pods_by_namespace.get(service.metadata.namespace):
             if pod.status.pod_ip and not has_ended(pod) and selects(service, pod):
-                by_ports.setdefault(ports_of(service, pod), {})[pod.metadata.uid] = self._endpoint(service, pod)
+                by_ports.setdefault(ports_of(service, pod), {})[pod.metadata.uid] = self._build_endpoint(service, pod)
         if not by_ports:
             by_ports[ports_of(service, None)] = {}  # an empty slice: no endpoints
         slices = {found.metadata.name: found for found in present}
@@ -146,7 +146,7 @@ class EndpointSlices(ServiceController):
             elif list(present.endpoints) != kept:
                 await self.client.update(structs.replace(present, endpoints=kept))
 
-    def _endpoint(self, service: Service, pod: Pod) -> Endpoint:
+    def _build_endpoint(self, service: Service, pod: Pod) -> Endpoint:
         serving = is_ready(pod)
         terminating = pod.metadata.deletion_timestamp is not None
         node = self._nodes.get(pod.spec.node_name)
@@ -182,11 +182,11 @@ def ports_of(service: Service, pod: Pod | None) -> Ports:
     return tuple(
         (port.name, port.protocol or "TCP", number, port.app_protocol)
         for port in service.spec.ports
-        for number in _numbers(port, pod)
+        for number in _target_numbers(port, pod)
     )
 
 
-def _numbers(port: ServicePort, pod: Pod | None) -> Iterator[int]:
+def _target_numbers(port: ServicePort, pod: Pod | None) -> Iterator[int]:
     target = port.target_port or port.port
     if isinstance(target, int):
         yield target
@@ -330,7 +330,7 @@ class ServiceEndpoints(ServiceController):
             return
         if not service.spec.selector or service.spec.type == "ExternalName":
             return
-        subsets, cut_off = self._subsets(service)
+        subsets, cut_off = self._build_subsets(service)
         labels = service.metadata.labels | {ENDPOINTS_MANAGED_BY: ENDPOINTS_MANAGER}
         if service.spec.cluster_ip in ("", "None"):
             labels |= {HEADLESS: ""}
@@ -349,9 +349,9 @@ class ServiceEndpoints(ServiceController):
         if subsets != list(found.subsets) or wanted != found.metadata:
             await self.client.update(structs.replace(found, metadata=wanted, subsets=subsets))
 
-    def _subsets(self, service: Service) -> tuple[list[EndpointSubset], bool]:
+    def _build_subsets(self, service: Service) -> tuple[list[EndpointSubset], bool]:
         by_ports: dict[Ports, EndpointSubset] = {}
-        pods = [pod for pod in self._pods_by_namespace.get(service.metadata.namespace) if _counts(service, pod)]
+        pods = [pod for pod in self._pods_by_namespace.get(service.metadata.namespace) if _is_listed(service, pod)]
         pods.sort(key=lambda pod: pod.metadata.name)
         for pod in pods[:_MAX_ADDRESSES]:
             ports = ports_of(service, pod)
@@ -360,16 +360,16 @@ class ServiceEndpoints(ServiceController):
             entries = [core_v1.EndpointPort(name=a, protocol=b, port=c, app_protocol=d) for a, b, c, d in ports]
             subset = by_ports.setdefault(ports, EndpointSubset(ports=entries))
             ready = service.spec.publish_not_ready_addresses or is_ready(pod)
-            (subset.addresses if ready else subset.not_ready_addresses).append(_address(service, pod))
+            (subset.addresses if ready else subset.not_ready_addresses).append(_build_address(service, pod))
         return [by_ports[ports] for ports in sorted(by_ports, key=str)], len(pods) > _MAX_ADDRESSES
 
 
-def _counts(service: Service, pod: Pod) -> bool:
+def _is_listed(service: Service, pod: Pod) -> bool:
     going = pod.metadata.deletion_timestamp is not None and not service.spec.publish_not_ready_addresses
     return bool(pod.status.pod_ip) and not has_ended(pod) and not going and selects(service, pod)
 
 
-def _address(service: Service, pod: Pod) -> EndpointAddress:
+def _build_address(service: Service, pod: Pod) -> EndpointAddress:
     meta = pod.metadata
     return EndpointAddress(
         ip=pod.status.pod_ip,

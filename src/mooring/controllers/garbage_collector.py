@@ -196,7 +196,7 @@ class GarbageCollector(Controller):
         cached = self._find_cached_owner(reference, namespace)
         if cached is not None:
             return cached[1]
-        cache = self._cache_of(reference)
+        cache = self._find_kind_cache(reference)
         if cache is None or (cache.kind.namespaced and not namespace):
             return True
         reading = self._pending_reads.get(named)
@@ -216,12 +216,12 @@ class GarbageCollector(Controller):
             self._absent.popitem(last=False)
         return None
 
-    def _cache_of(self, reference: OwnerReference) -> KindCache | None:
+    def _find_kind_cache(self, reference: OwnerReference) -> KindCache | None:
         group = reference.api_version.rpartition("/")[0]
         return self._by_kind.get((group, reference.kind))
 
     def _find_cached_owner(self, reference: OwnerReference, namespace: str) -> tuple[KindCache, Resource] | None:
-        cache = self._cache_of(reference)
+        cache = self._find_kind_cache(reference)
         if cache is None:
             return None
         obj: Resource | None = cache.objects.get(reference.name, namespace if cache.kind.namespaced else "")

@@ -151,7 +151,7 @@ class NodeLifecycle(Controller):
         self.enqueue(node)
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        before, after = _ready(old), _ready(new)
+        before, after = _ready_condition(old), _ready_condition(new)
         if after is not None and (before is None or before.last_heartbeat_time != after.last_heartbeat_time):
             self._last_seen[new.metadata.name] = self.clock.monotonic()
         self.enqueue(new)
@@ -188,7 +188,7 @@ class NodeLifecycle(Controller):
             self._last_seen = {name: heard + late for name, heard in self._last_seen.items()}
 
     def _is_silent(self, node: Node) -> bool:
-        ready = _ready(node)
+        ready = _ready_condition(node)
         if ready is not None and ready.status == "Unknown":
             return False
         if ready is None:
@@ -204,19 +204,19 @@ class NodeLifecycle(Controller):
             return None
         if self._is_silent(node):
             node = await self._mark_unknown(node)
-        ready = _ready(node)
+        ready = _ready_condition(node)
         down = ready is not None and ready.status != "True"
         if not down:
             await self._write_taints(node, evicts=False)
             return None
-        again = await self._taint(node)
+        again = await self._taint_unready(node)
         await self._mark_pods(node)
         return again
 
-    async def _taint(self, node: Node) -> float | None:
+    async def _taint_unready(self, node: Node) -> float | None:
         """Write the taints of a node that is not ready; return the seconds to wait if NoExecute must be delayed."""
         zone = zone_of(node)
-        has = any(taint.effect == _NO_EXECUTE and _key(taint) in _OWN for taint in node.spec.taints)
+        has = any(taint.effect == _NO_EXECUTE and _taint_key(taint) in _OWN for taint in node.spec.taints)
         if has:
             await self._write_taints(node, evicts=not self._zones.is_total)
             return None
@@ -281,8 +281,8 @@ def wanted_taints(node: Node, *, evicts: bool) -> list[Taint]:
     `evicts` is whether a node that is not ready gets NoExecute taints.
     """
     keys = _taint_keys(node, evicts=evicts)
-    kept = [taint for taint in node.spec.taints if _key(taint) not in _OWN or _key(taint) in keys]
-    present = {_key(taint) for taint in kept}
+    kept = [taint for taint in node.spec.taints if _taint_key(taint) not in _OWN or _taint_key(taint) in keys]
+    present = {_taint_key(taint) for taint in kept}
     return [*kept, *(Taint(key=key, effect=effect) for key, effect in keys if (key, effect) not in present)]
 
 
@@ -293,9 +293,9 @@ def _taint_keys(node: Node, *, evicts: bool) -> dict[tuple[str, str], None]:
     for condition in node.status.conditions:
         if condition.type in _PRESSURES and condition.status == "True":
             found[_PRESSURES[condition.type], _NO_SCHEDULE] = None
-    ready = _ready(node)
+    ready = _ready_condition(node)
     if ready is None:  # admission taints a new node until it has reported once
-        if any(_key(taint) == (NOT_READY, _NO_SCHEDULE) for taint in node.spec.taints):
+        if any(_taint_key(taint) == (NOT_READY, _NO_SCHEDULE) for taint in node.spec.taints):
             found[NOT_READY, _NO_SCHEDULE] = None
     elif ready.status != "True":
         key = NOT_READY if ready.status == "False" else UNREACHABLE
@@ -305,9 +305,9 @@ def _taint_keys(node: Node, *, evicts: bool) -> dict[tuple[str, str], None]:
     return found
 
 
-def _key(taint: Taint) -> tuple[str, str]:
+def _taint_key(taint: Taint) -> tuple[str, str]:
     return taint.key, taint.effect
 
 
-def _ready(node: Node) -> NodeCondition | None:
+def _ready_condition(node: Node) -> NodeCondition | None:
     return find_condition(node.status.conditions, "Ready")

@@ -194,7 +194,7 @@ class PersistentVolumeBinder(Controller):
                 storage_class_name=storage_class.metadata.name,
                 mount_options=storage_class.mount_options,
                 volume_mode=claim.spec.volume_mode,
-                node_affinity=_affinity(storage_class, node),
+                node_affinity=_build_node_affinity(storage_class, node),
                 csi=CSIPersistentVolumeSource(driver=PROVISIONER.partition("/")[0], volume_handle=name),
             ),
         )
@@ -276,7 +276,7 @@ def _claim_key(volume: PersistentVolume) -> Sequence[str]:
     return [] if reference is None else [f"{reference.namespace}/{reference.name}"]
 
 
-def _affinity(storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
+def _build_node_affinity(storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
     keys = {entry.key for term in storage_class.allowed_topologies for entry in term.match_label_expressions}
     if node is None or not keys:
         return None

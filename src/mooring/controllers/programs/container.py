@@ -55,10 +55,10 @@ async def probe_once(probe: Probe, pod: Pod, container: Container, command: Comm
             if probe.exec is not None:
                 return await command(probe.exec.command, seconds) == 0
             if probe.http_get is not None:
-                return await _http(probe, pod, container)
+                return await _probe_http(probe, pod, container)
             if probe.tcp_socket is not None:
                 host = probe.tcp_socket.host or pod.status.pod_ip
-                _, writer = await asyncio.open_connection(host, _port(container, probe.tcp_socket.port))
+                _, writer = await asyncio.open_connection(host, _resolve_port(container, probe.tcp_socket.port))
                 writer.close()
                 return True
     except (OSError, TimeoutError, ValueError):
@@ -66,7 +66,7 @@ async def probe_once(probe: Probe, pod: Pod, container: Container, command: Comm
     return True  # an unsupported kind of probe
 
 
-async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
+async def _probe_http(probe: Probe, pod: Pod, container: Container) -> bool:
     wanted = probe.http_get
     assert wanted is not None  # noqa: S101 - the caller has looked
     host = wanted.host or pod.status.pod_ip
@@ -74,7 +74,7 @@ async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
     if wanted.scheme.upper() == "HTTPS":
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as kubelets do
-    port = _port(container, wanted.port)
+    port = _resolve_port(container, wanted.port)
     headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe", "Accept": "*/*", "Connection": "close"}
     headers |= {each.name: each.value for each in wanted.http_headers}
     path = wanted.path if wanted.path.startswith("/") else f"/{wanted.path}"
@@ -89,7 +89,7 @@ async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
         writer.close()
 
 
-def _port(container: Container, port: int | str) -> int:
+def _resolve_port(container: Container, port: int | str) -> int:
     if isinstance(port, int):
         return port
     return next((each.container_port for each in container.ports if each.name == port), None) or int(port)
@@ -212,17 +212,17 @@ class ProgramContainer:
     async def _supervise(self, process: Process, began: str) -> None:
         self._set_running()
         self.handle.event("Normal", "Started", f"Container started: {self.spec.name}")
-        probing = asyncio.create_task(self._probe())
+        probing = asyncio.create_task(self._run_probes())
         code = KILLED
         try:
             if self.spec.lifecycle and self.spec.lifecycle.post_start:
-                await self._hook(self.spec.lifecycle.post_start)
+                await self._run_hook(self.spec.lifecycle.post_start)
             code = await process.wait()
         finally:
             await process.end()  # also when cancelled
             await cancel_and_wait(probing)
             self.process = None
-            self._end(code, began, self._message())
+            self._end(code, began, self._read_message())
 
     def _set_running(self) -> None:
         now = times.to_seconds(self.handle.clock.now())
@@ -271,7 +271,7 @@ class ProgramContainer:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 if self.spec.lifecycle and self.spec.lifecycle.pre_stop:
-                    await self._hook(self.spec.lifecycle.pre_stop)
+                    await self._run_hook(self.spec.lifecycle.pre_stop)
                 process.signal(signal.SIGTERM)
                 await process.wait()
         process.kill()
@@ -288,7 +288,7 @@ class ProgramContainer:
             known = {**os.environ, **program.env, **self._link_mounts(folder, mounts), **variables}
             write_entrance(folder, Entrance(self.handle.network, known, directory))
             words = [*self.handle.network, *self._command_line(program, known)]
-            return await start(words, known, directory, self._log(folder), None)
+            return await start(words, known, directory, self._open_log(folder), None)
         known = {"PATH": _PATH, "HOME": "/root", **program.env, **variables}
         if self.spec.termination_message_path:
             mounts = [*mounts, Mount(self.spec.termination_message_path, self._message_file)]
@@ -303,13 +303,13 @@ class ProgramContainer:
             *sandbox.report_process_id(info[1]),
             *self._command_line(program, known),
         ]
-        process = await start(words, known, "", self._log(folder), info)
+        process = await start(words, known, "", self._open_log(folder), info)
         write_entrance(
             folder, Entrance([*self.handle.network, *sandbox.enter_command(process.number, directory)], known, "/")
         )
         return process
 
-    def _log(self, folder: Path) -> LogFile:
+    def _open_log(self, folder: Path) -> LogFile:
         log_file(folder, self.restarts - 2).unlink(missing_ok=True)
         return LogFile(log_file(folder, self.restarts), self.handle.clock)
 
@@ -338,7 +338,7 @@ class ProgramContainer:
     def _message_file(self) -> Path:
         return container_folder(self.handle.folder, self.handle.pod.metadata.uid, self.spec.name) / "termination-log"
 
-    def _message(self) -> str:
+    def _read_message(self) -> str:
         with suppress(OSError), self._message_file.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_MESSAGE))
             return file.read(_LONGEST_MESSAGE).decode(errors="replace")
@@ -369,14 +369,14 @@ class ProgramContainer:
             if process.returncode is None:
                 await kill_and_wait(process)
 
-    async def _hook(self, handler: LifecycleHandler) -> None:
+    async def _run_hook(self, handler: LifecycleHandler) -> None:
         if handler.sleep is not None:
             await self.handle.clock.sleep(handler.sleep.seconds)
             return
         wanted = Probe(exec=handler.exec, http_get=handler.http_get, timeout_seconds=_HOOK_SECONDS)
         await probe_once(wanted, self.handle.pod, self.spec, self.command)
 
-    async def _probe(self) -> None:
+    async def _run_probes(self) -> None:
         up = asyncio.Event()
         if self.spec.startup_probe is None:
             up.set()

@@ -33,7 +33,7 @@ class Networks:
         self.address = address
         """The address of this machine, and of pods that share its network."""
         self._own = own
-        self._prefix = f"mooring-{_short(str(folder))}-"
+        self._prefix = f"mooring-{_short_hash(str(folder))}-"
 
     def is_own(self, pod: Pod) -> bool:
         """Return whether a pod gets a network of its own and an address of its node's range."""
@@ -43,19 +43,19 @@ class Networks:
         """Create a pod's network; return the command prefix that enters it. Raise NetworkError."""
         if not self.is_own(pod):
             return []
-        name = self._name(pod)
+        name = self._namespace_name(pod)
         enter_command = [shutil.which("nsenter") or "nsenter", f"--net={_NAMES / name}", "--"]
         if (_NAMES / name).exists():
             return enter_command
-        cable = f"mr{_short(pod.metadata.uid)}"
-        await _ip(
+        cable = f"mr{_short_hash(pod.metadata.uid)}"
+        await _run_ip(
             f"netns add {name}",
             f"link add {cable} type veth peer name eth0 netns {name}",
             f"address add {_GATEWAY}/32 dev {cable}",
             f"link set {cable} up",
             f"route add {address}/32 dev {cable} src {self.address}",
         )
-        await _ip(
+        await _run_ip(
             "link set lo up",
             f"address add {address}/32 dev eth0",
             "link set eth0 up",
@@ -66,26 +66,26 @@ class Networks:
         return enter_command
 
     async def remove(self, pod: Pod) -> None:
-        if self.is_own(pod) and (_NAMES / self._name(pod)).exists():
-            await _ip(f"netns delete {self._name(pod)}")
+        if self.is_own(pod) and (_NAMES / self._namespace_name(pod)).exists():
+            await _run_ip(f"netns delete {self._namespace_name(pod)}")
 
     async def remove_leftovers(self) -> None:
         """Remove the networks that a killed control plane has left."""
         if self._own and (found := self._find_leftovers()):
-            await _ip(*(f"netns delete {name}" for name in found))
+            await _run_ip(*(f"netns delete {name}" for name in found))
 
     def _find_leftovers(self) -> list[str]:
         return [place.name for place in _NAMES.glob(f"{self._prefix}*")] if _NAMES.exists() else []
 
-    def _name(self, pod: Pod) -> str:
-        return f"{self._prefix}{_short(pod.metadata.uid)}"
+    def _namespace_name(self, pod: Pod) -> str:
+        return f"{self._prefix}{_short_hash(pod.metadata.uid)}"
 
 
-def _short(text: str) -> str:
+def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-async def _ip(*lines: str, inside: str = "") -> None:
+async def _run_ip(*lines: str, inside: str = "") -> None:
     process = await spawn(
         shutil.which("ip") or "ip",
         *(["-netns", inside] if inside else []),

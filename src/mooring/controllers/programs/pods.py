@@ -154,15 +154,15 @@ class ProgramPod:
         self._changed = asyncio.Event()
         self.network: list[str] = []
         self._volumes = Volumes(self.folder, shared.source)
-        self._inits = self._containers_of(pod.spec.init_containers, pod.status.init_container_statuses)
-        self._containers = self._containers_of(pod.spec.containers, pod.status.container_statuses)
+        self._inits = self._build_containers(pod.spec.init_containers, pod.status.init_container_statuses)
+        self._containers = self._build_containers(pod.spec.containers, pod.status.container_statuses)
         self._phase, self._reason = PENDING, ""
         self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
         self._run_task = asyncio.create_task(self._run_within_deadline(), name=f"programs of {key_of(pod)}")
         self._status_task = asyncio.create_task(self._write_status_changes(), name=f"status of {key_of(pod)}")
         self._stop_task: asyncio.Task[None] | None = None
 
-    def _containers_of(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
+    def _build_containers(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
         known = {status.name: status for status in before}
         made = [ProgramContainer(self, spec, self._shared.programs.of(spec.image)) for spec in specs]
         for each in made:
@@ -327,7 +327,7 @@ class ProgramPod:
         try:
             pod = await self._shared.client.get(Pod, meta.name, meta.namespace)
             if pod.metadata.uid == meta.uid:
-                status = structs.replace(pod.status, **self._status(pod))
+                status = structs.replace(pod.status, **self._build_status(pod))
                 if status != pod.status:
                     self.pod = await self._shared.client.update_status(structs.replace(pod, status=status))
         except errors.NotFound:
@@ -337,7 +337,7 @@ class ProgramPod:
             return False
         return True
 
-    def _status(self, pod: Pod) -> dict[str, Any]:
+    def _build_status(self, pod: Pod) -> dict[str, Any]:
         now = times.to_seconds(self.clock.now())
         ready = all(each.ready for each in self._containers) and self._phase == RUNNING
         done = [each.spec.name for each in self._inits if each.program is None or each.exit_code == 0]

@@ -36,7 +36,7 @@ class Process:
         self._process = process
         self.number = number
         """The process id of the program, not of bubblewrap."""
-        self._writing = asyncio.create_task(_copy(process, log))
+        self._writing = asyncio.create_task(_copy_output(process, log))
 
     async def wait(self) -> int:
         """Wait for the process to end; return its exit code as a shell reports it. The log is complete then."""
@@ -128,9 +128,9 @@ class LogFile:
         self._file.write(text)
         self._size += len(text)
         if self._size > MOST_LOG_BYTES:
-            self._halve()
+            self._drop_older_half()
 
-    def _halve(self) -> None:
+    def _drop_older_half(self) -> None:
         kept = self._path.read_bytes()[-MOST_LOG_BYTES // 2 :].partition(b"\n")[2]
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(kept)
@@ -142,7 +142,7 @@ class LogFile:
         self._file.close()
 
 
-async def _copy(process: asyncio.subprocess.Process, log: LogFile) -> None:
+async def _copy_output(process: asyncio.subprocess.Process, log: LogFile) -> None:
     output = process.stdout
     assert output is not None  # noqa: S101 - it was started with a pipe
     rest = b""

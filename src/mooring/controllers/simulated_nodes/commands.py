@@ -62,11 +62,11 @@ def rules_of(pod: Pod) -> PodRules:
     if not any(key.startswith(PREFIX) for key in annotations):
         return PLAIN if runs is None else _OF_JOB
     complaints: list[str] = []
-    start = _number(annotations, "start-seconds", complaints, 0.0)
-    runs = _number(annotations, "run-seconds", complaints, runs)
-    probability = _number(annotations, "failure-probability", complaints, 0.0, maximum=1.0)
-    code = _number(annotations, "exit-code", complaints, 1.0, maximum=255.0)
-    stop = _number(annotations, "stop-seconds", complaints, 0.0)
+    start = _read_number(annotations, "start-seconds", complaints, 0.0)
+    runs = _read_number(annotations, "run-seconds", complaints, runs)
+    probability = _read_number(annotations, "failure-probability", complaints, 0.0, maximum=1.0)
+    code = _read_number(annotations, "exit-code", complaints, 1.0, maximum=255.0)
+    stop = _read_number(annotations, "stop-seconds", complaints, 0.0)
     explicit = any(PREFIX + name in annotations for name in ("run-seconds", "failure-probability", "exit-code"))
     return PodRules(start or 0.0, runs, probability or 0.0, int(code or 1), stop or 0.0, explicit, tuple(complaints))
 
@@ -87,7 +87,7 @@ def is_absent(image: str) -> bool:
     return tag in _ABSENT_TAGS or "invalid" in repository.partition("/")[0].partition(":")[0].split(".")
 
 
-def _number(
+def _read_number(
     annotations: Mapping[str, str], name: str, complaints: list[str], default: float | None, maximum: float = 1e9
 ) -> float | None:
     text = annotations.get(PREFIX + name)
@@ -177,7 +177,7 @@ class Commands:
 
     def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
         """Return the run of a pod after a number of restarts; computed once. Raise StepsUsedUpError."""
-        if rules.is_explicit or not any(_words(container) for container in pod.spec.containers):
+        if rules.is_explicit or not any(_command_words(container) for container in pod.spec.containers):
             return self._by_rules(pod, rules, restarts)
         runs = self._runs_of(pod).runs
         if restarts not in runs:
@@ -187,7 +187,7 @@ class Commands:
 
     def failed_init(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> Failure | None:
         """Return the first init container whose command fails, if known. Raise StepsUsedUpError."""
-        if rules.is_explicit or not any(_words(container) for container in pod.spec.init_containers):
+        if rules.is_explicit or not any(_command_words(container) for container in pod.spec.init_containers):
             return None
         inits = self._runs_of(pod).inits
         if attempt not in inits:
@@ -218,8 +218,8 @@ class Commands:
 
     def _first_failure(self, pod: Pod, attempt: int, now: datetime, budget: Budget) -> Failure | None:
         for container in pod.spec.init_containers:
-            if _words(container) and container.restart_policy != "Always":
-                outcome = self._outcome(pod, container, attempt, now, budget)
+            if _command_words(container) and container.restart_policy != "Always":
+                outcome = self._execute(pod, container, attempt, now, budget)
                 if outcome is not None and outcome.exit_code:
                     return Failure(container.name, outcome.exit_code)
         return None
@@ -244,24 +244,24 @@ class Commands:
             if _is_endless(container):
                 longest = None
                 continue
-            found = self._outcome(pod, container, restarts, now, budget)
+            found = self._execute(pod, container, restarts, now, budget)
             if found is None:
                 return None
             longest = None if found.exit_code is None or longest is None else max(longest, found.seconds)
             codes[container.name] = found.exit_code or 0
         return Run(longest, codes)
 
-    def _outcome(self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget) -> Outcome | None:
+    def _execute(self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget) -> Outcome | None:
         try:
             variables = environment_of(pod, container)
-            words = [expand_references(word, variables) for word in _words(container)]
+            words = [expand_references(word, variables) for word in _command_words(container)]
             seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
             known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
-            return run(words, known, self._files(pod, container), began=now.timestamp(), seed=seed, budget=budget)
+            return run(words, known, self._files_of(pod, container), began=now.timestamp(), seed=seed, budget=budget)
         except (NotUnderstood, UnknownValueError):
             return None
 
-    def _files(self, pod: Pod, container: Container) -> Files:
+    def _files_of(self, pod: Pod, container: Container) -> Files:
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         places: dict[str, Store] = {}
         for mount in container.volume_mounts:
@@ -288,7 +288,7 @@ def _remember(runs: dict[int, T], number: int, found: T) -> None:
         del runs[next(iter(runs))]
 
 
-def _words(container: Container) -> list[str]:
+def _command_words(container: Container) -> list[str]:
     return command_line(container.command, container.args)
 
 

@@ -64,7 +64,7 @@ def _host_ports(pod: Pod) -> list[tuple[str, int, str]]:
 def _find_shortage(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
     room = node.status.allocatable
     if "pods" in room and len(others) + 1 > int(room["pods"].value()):
-        return _insufficient("pods", 1, len(others), int(room["pods"].value()))
+        return _reject_for_shortage("pods", 1, len(others), int(room["pods"].value()))
     wanted = aggregate_requests(pod.spec)
     if not wanted:
         return None
@@ -75,19 +75,19 @@ def _find_shortage(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
     for name, amount in wanted.items():
         if name not in room or amount.sign() <= 0:
             continue  # a resource that the node does not report
-        requested, taken, all_of_it = (_number(name, each) for each in (amount, used.get(name), room[name]))
+        requested, taken, all_of_it = (_amount_in_units(name, each) for each in (amount, used.get(name), room[name]))
         if taken + requested > all_of_it:
-            return _insufficient(name, requested, taken, all_of_it)
+            return _reject_for_shortage(name, requested, taken, all_of_it)
     return None
 
 
-def _number(name: str, amount: Quantity | None) -> int:
+def _amount_in_units(name: str, amount: Quantity | None) -> int:
     if amount is None:
         return 0
     return amount.milli_value() if name in _MILLI else amount.value()
 
 
-def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:
+def _reject_for_shortage(name: str, requested: int, used: int, capacity: int) -> Rejection:
     detail = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
     return Rejection(f"OutOf{name}", f"Pod was rejected: {detail}")
 
@@ -151,7 +151,7 @@ def _next_step_of_admitted(pod: Pod, rules: PodRules, runs: PodRuns, now: dateti
     if pod.status.start_time is None or not statuses:
         if rules.start_seconds <= 0:
             return _start(pod, runs, now)
-        return Step(_creating(pod, now), times.add_seconds(now, rules.start_seconds))
+        return Step(_creating_status(pod, now), times.add_seconds(now, rules.start_seconds))
     first = statuses[0]
     if first.state.running is not None:
         return _running(pod, runs, now, first)
@@ -170,7 +170,7 @@ def _start(pod: Pod, runs: PodRuns, now: datetime) -> Step:
     wanted = pod_status.without_image(pod)
     if pod.status.container_statuses == wanted:
         return NOTHING  # until the image is changed
-    return Step({**_creating(pod, now), "container_statuses": wanted}, event="Failed")
+    return Step({**_creating_status(pod, now), "container_statuses": wanted}, event="Failed")
 
 
 def _initialize(pod: Pod, runs: PodRuns, now: datetime) -> Step:
@@ -185,17 +185,17 @@ def _initialize(pod: Pod, runs: PodRuns, now: datetime) -> Step:
     failure = runs.failed_init(attempt, now)
     if failure is None:
         return _run(pod, runs, now, 0)
-    return _init_failed(pod, failure, attempt, now)
+    return _fail_init(pod, failure, attempt, now)
 
 
-def _init_failed(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Step:
+def _fail_init(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Step:
     moment = times.to_seconds(now)
     final = pod.spec.restart_policy == "Never"
     phase = FAILED if final else PENDING
     names = [container.name for container in pod.spec.init_containers]
     done = names[: names.index(failure.container)]
     status = {
-        **_creating(pod, now),
+        **_creating_status(pod, now),
         "phase": phase,
         "start_time": pod.status.start_time or moment,
         "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=phase, done=done),
@@ -205,7 +205,7 @@ def _init_failed(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Ste
     return Step(status, again, event="" if final else "BackOff")
 
 
-def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
+def _creating_status(pod: Pod, now: datetime) -> dict[str, Any]:
     moment = times.to_seconds(now)
     reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
     return {
@@ -221,7 +221,9 @@ def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
 def _run(pod: Pod, runs: PodRuns, now: datetime, restarts: int) -> Step:
     moment = times.to_seconds(now)
     ends = _ends_at(moment, runs(restarts, now))
-    return Step(_running_status(pod, now, moment, restarts), _first(_ready_at(pod, moment, now), ends), event="Started")
+    return Step(
+        _running_status(pod, now, moment, restarts), _earliest(_ready_at(pod, moment, now), ends), event="Started"
+    )
 
 
 def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> dict[str, Any]:
@@ -251,8 +253,8 @@ def _running(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> 
     ready_at = _ready_at(pod, started_at, now)
     late = ready_at is None and not first.ready
     if late or pod.status.observed_generation != pod.metadata.generation or _gates_changed(pod):
-        return Step(_running_status(pod, now, started_at, first.restart_count), _first(ready_at, ends))
-    return Step(again_at=_first(ready_at, ends))
+        return Step(_running_status(pod, now, started_at, first.restart_count), _earliest(ready_at, ends))
+    return Step(again_at=_earliest(ready_at, ends))
 
 
 def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> Step:
@@ -268,9 +270,9 @@ def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> 
             pod, moment, restarts + 1, _ready_at(pod, moment, now) is None, ended
         )
         ends = _ends_at(moment, runs(restarts + 1, now))
-        return Step(status, _first(_ready_at(pod, moment, now), ends), event="Started")
+        return Step(status, _earliest(_ready_at(pod, moment, now), ends), event="Started")
     message = (
-        f"back-off {_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
+        f"back-off {_format_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
         f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
     )
     status = {
@@ -363,10 +365,10 @@ def _gates_changed(pod: Pod) -> bool:
     return (states.get("Ready") == "True") != (gates and states.get("ContainersReady") == "True")
 
 
-def _first(*moments: datetime | None) -> datetime | None:
+def _earliest(*moments: datetime | None) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

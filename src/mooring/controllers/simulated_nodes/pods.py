@@ -188,14 +188,14 @@ class SimulatedPods(Controller):
             events.append(("Warning", step.status["reason"], step.status["message"]))
         else:
             for container in pod.spec.containers:
-                events += _events(pod, step.event, container.name, container.image)
+                events += _events_of_container(pod, step.event, container.name, container.image)
         for kind, reason, note in events:
             if self._events.take(self.clock.monotonic()):
                 return
             self._recorder.event(pod, kind, reason, note)
 
 
-def _events(pod: Pod, event: str, container: str, image: str) -> list[tuple[Any, str, str]]:
+def _events_of_container(pod: Pod, event: str, container: str, image: str) -> list[tuple[Any, str, str]]:
     if event == "Started":
         return [
             ("Normal", "Pulled", f'Container image "{image}" already present on machine'),

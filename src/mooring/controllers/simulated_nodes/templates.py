@@ -64,7 +64,7 @@ def read_templates(source: str | bytes) -> list[Node]:
         text = template.metadata.annotations.get(KUBELET_VERSION)
         if text is not None and Kubelet().of(text) is None:
             raise TemplateError(f"{where}: {KUBELET_VERSION}: {text!r} is not a version such as 1.36 or v1.36.2")
-        nodes += _copies(template, _count(template, where), single=COUNT not in template.metadata.annotations)
+        nodes += _copies(template, _read_count(template, where), single=COUNT not in template.metadata.annotations)
     names = [node.metadata.name for node in nodes]
     if len(set(names)) < len(names):
         raise TemplateError("several nodes have the same name: give the templates different ones")
@@ -87,7 +87,7 @@ def as_simulated(node: Node) -> Node:
     return node
 
 
-def _count(template: Node, where: str) -> int:
+def _read_count(template: Node, where: str) -> int:
     text = template.metadata.annotations.get(COUNT, "1")
     if not text.isascii() or not text.isdigit() or int(text) > _LARGEST:
         raise TemplateError(f"{where}: {COUNT}: {text!r} is not a number from 0 to {_LARGEST}")

@@ -136,15 +136,15 @@ class CronJobController(Workload[CronJob]):
 
     async def sync(self, key: str, owner: CronJob) -> float | None:
         children = self._jobs.of(owner)
-        status = self._observe(owner, children)
-        await self._clean_up(key, owner, children)
+        status = self._update_active_jobs(owner, children)
+        await self._delete_old_jobs(key, owner, children)
         wait: float | None = None
         if owner.metadata.deletion_timestamp is None and not owner.spec.suspend:
-            wait = await self._schedule(key, owner, status)
+            wait = await self._start_due_job(key, owner, status)
         await self.write_status(key, owner, status)
         return wait
 
-    def _observe(self, owner: CronJob, children: Sequence[Job]) -> CronJobStatus:
+    def _update_active_jobs(self, owner: CronJob, children: Sequence[Job]) -> CronJobStatus:
         status = structs.replace(owner.status, active=list(owner.status.active))
         known = {reference.uid for reference in status.active}
         running = {job.metadata.uid: job for job in children if not jobs.is_finished(job)}
@@ -157,14 +157,14 @@ class CronJobController(Workload[CronJob]):
             elif uid in running and uid not in known:
                 message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
                 self.recorder.event(owner, "Warning", "UnexpectedJob", message)
-                status.active.append(self._reference(job))
+                status.active.append(self._job_reference(job))
             done = job.status.completion_time
             if done and (status.last_successful_time is None or done > status.last_successful_time):
                 status.last_successful_time = done
         status.active = [reference for reference in status.active if reference.uid in running]
         return status
 
-    def _reference(self, job: Job) -> ObjectReference:
+    def _job_reference(self, job: Job) -> ObjectReference:
         meta = job.metadata
         return ObjectReference(
             api_version="batch/v1",
@@ -175,7 +175,7 @@ class CronJobController(Workload[CronJob]):
             resource_version=meta.resource_version,
         )
 
-    async def _clean_up(self, key: str, owner: CronJob, children: Sequence[Job]) -> None:
+    async def _delete_old_jobs(self, key: str, owner: CronJob, children: Sequence[Job]) -> None:
         for kind, limit in (
             (jobs.COMPLETE, owner.spec.successful_jobs_history_limit),
             (jobs.FAILED, owner.spec.failed_jobs_history_limit),
@@ -193,7 +193,7 @@ class CronJobController(Workload[CronJob]):
         if await self._jobs.delete(key, job, self.expectations, propagation_policy="Background"):
             self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
-    async def _schedule(self, key: str, owner: CronJob, status: CronJobStatus) -> float | None:
+    async def _start_due_job(self, key: str, owner: CronJob, status: CronJobStatus) -> float | None:
         now = self.clock.now()
         try:
             schedule = Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone))
@@ -225,9 +225,9 @@ class CronJobController(Workload[CronJob]):
                 if any(reference.uid == job.metadata.uid for reference in status.active):
                     await self._delete_job(key, owner, job)
             status.active = []
-        return min_wait(wait, await self._start(key, owner, status, missed.latest))
+        return min_wait(wait, await self._create_job(key, owner, status, missed.latest))
 
-    async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
+    async def _create_job(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
         """Create the Job of a scheduled time; if the server rejects it, return in how many seconds to retry."""
         refusals, template = self.pod_control.refusals, owner.spec.job_template
         held = refusals.find_backoff(owner, template)
@@ -257,7 +257,7 @@ class CronJobController(Workload[CronJob]):
             self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created job {job.metadata.name}")
         self.expectations.record_write(key, self._jobs.informer, job)
         if not jobs.is_finished(job) and all(each.uid != job.metadata.uid for each in status.active):
-            status.active.append(self._reference(job))
+            status.active.append(self._job_reference(job))
         status.last_schedule_time = times.to_seconds(time)
         return None
 

@@ -230,11 +230,11 @@ class DeploymentController(Workload[Deployment]):
                 await self._resize(rollout, pace.compute_scaled_sizes(owner, rollout.new, rollout.old))
                 await self._annotate_sizes(rollout)
             if owner.spec.paused:
-                await self._clean_up(rollout)
+                await self._delete_old_sets(rollout)
             return await self._write_status(rollout)
         await (self._update_rolling(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
         if not rollout.written and is_complete(owner, owner.status):
-            await self._clean_up(rollout)
+            await self._delete_old_sets(rollout)
         return await self._write_status(rollout, rolls=True)
 
     def _record_pause(self, rollout: _Rollout) -> None:
@@ -383,7 +383,7 @@ class DeploymentController(Workload[Deployment]):
         rollout.old = [written if each.metadata.uid == uid else each for each in rollout.old]
         return written
 
-    async def _clean_up(self, rollout: _Rollout) -> None:
+    async def _delete_old_sets(self, rollout: _Rollout) -> None:
         for each in replica_sets.revisions_to_delete(rollout.deployment, rollout.old):
             await self._sets.delete(rollout.key, each, self.expectations)
 

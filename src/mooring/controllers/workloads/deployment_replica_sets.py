@@ -65,10 +65,10 @@ def same_template(left: PodTemplateSpec, right: PodTemplateSpec) -> bool:
     """Return whether two templates are equal except for the hash label."""
     if left.spec != right.spec:
         return False
-    return _plain(left) == _plain(right)
+    return _metadata_without_hash(left) == _metadata_without_hash(right)
 
 
-def _plain(template: PodTemplateSpec) -> ObjectMeta:
+def _metadata_without_hash(template: PodTemplateSpec) -> ObjectMeta:
     labels = {key: value for key, value in template.metadata.labels.items() if key != HASH_LABEL}
     return structs.replace(template.metadata, labels=labels)
 

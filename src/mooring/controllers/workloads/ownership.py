@@ -34,7 +34,7 @@ def controller_reference(client: Client, owner: Resource) -> OwnerReference:
     )
 
 
-def _controllers(obj: Resource) -> list[str]:
+def _controller_key(obj: Resource) -> list[str]:
     owner = controller_of(obj.metadata)
     return [owner.uid if owner else f"{obj.metadata.namespace}/"]
 
@@ -46,7 +46,7 @@ class Children(Generic[T]):
         self._client = informers.client
         self._cls = cls
         self.informer = informers.of(cls)
-        self._index = self.informer.index("controller", _controllers)
+        self._index = self.informer.index("controller", _controller_key)
 
     def of(self, owner: Resource) -> list[T]:
         """Return the objects that the workload controls, whether or not its selector matches them."""
@@ -195,14 +195,14 @@ class Expectations:
 
     def record_write(self, key: str, informer: Informer[Any], obj: Resource) -> None:
         """Record an object that the server returned for a create or update of a workload."""
-        pending = self._of(key)
+        pending = self._pending_of(key)
         version = obj.metadata.resource_version
         if _has_reached(version, pending.versions.get(informer, "")):
             pending.versions[informer] = version
 
     def record_deletion(self, key: str, informer: Informer[Any], obj: Resource) -> None:
         """Record the deletion of a cached object."""
-        self._of(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
+        self._pending_of(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
 
     def is_settled(self, key: str) -> bool:
         """Return whether all caches show every recorded write for a workload."""
@@ -226,7 +226,7 @@ class Expectations:
         """Drop the recorded writes of a deleted workload."""
         self._pending.pop(key, None)
 
-    def _of(self, key: str) -> _PendingWrites:
+    def _pending_of(self, key: str) -> _PendingWrites:
         pending = self._pending.get(key)
         if pending is None:
             pending = self._pending[key] = _PendingWrites(self._clock.monotonic())
