@@ -8,32 +8,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from mooring.shell import conditions
-from mooring.shell.files import Files
 from mooring.shell.syntax import Exits, LeavesLoop, NotUnderstood
+
+if TYPE_CHECKING:
+    from mooring.shell.machine import Machine
 
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "r": "\r"}
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST_SEQUENCE = 10_000
 
 
-class Host(Protocol):
-    """The part of the interpreter that programs may use: variables, files, time and output."""
-
-    variables: dict[str, str | None]
-    files: Files
-    status: int
-
-    @property
-    def now(self) -> float: ...
-    def print(self, text: str, stream: int = 1) -> None: ...
-    def sleep(self, seconds: float) -> None: ...
-    def program(self, words: Sequence[str], stdin: str) -> int: ...
-
-
-Program = Callable[[Host, list[str], str], int]
+Program = Callable[["Machine", list[str], str], int]
 
 
 def _options(words: Sequence[str], known: str) -> tuple[set[str], list[str]]:
@@ -54,17 +42,17 @@ def _options(words: Sequence[str], known: str) -> tuple[set[str], list[str]]:
 # -- builtins
 
 
-def _exit(host: Host, words: list[str], stdin: str) -> int:
+def _exit(host: "Machine", words: list[str], stdin: str) -> int:
     raise Exits(conditions.parse_integer(words[0]) % 256 if words else host.status)
 
 
-def _leave_loop(host: Host, words: list[str], stdin: str, *, goes_on: bool) -> int:
+def _leave_loop(host: "Machine", words: list[str], stdin: str, *, goes_on: bool) -> int:
     if words not in ([], ["1"]):
         raise NotUnderstood("leaving several loops")
     raise LeavesLoop(goes_on=goes_on)
 
 
-def _export(host: Host, words: list[str], stdin: str) -> int:
+def _export(host: "Machine", words: list[str], stdin: str) -> int:
     for word in words:
         name, equals, value = word.partition("=")
         if not name.isidentifier():
@@ -74,21 +62,21 @@ def _export(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-def _set(host: Host, words: list[str], stdin: str) -> int:
+def _set(host: "Machine", words: list[str], stdin: str) -> int:
     """Accept options that change tracing or checks, except `-e`, which could end the script earlier."""
     if any(word not in ("-x", "-u", "+x", "+e", "-o", "pipefail") for word in words):
         raise NotUnderstood(f"set {' '.join(words)[:40]}")
     return 0
 
 
-def _exec(host: Host, words: list[str], stdin: str) -> int:
+def _exec(host: "Machine", words: list[str], stdin: str) -> int:
     raise Exits(host.program(words, stdin) if words else 0)
 
 
 # -- output
 
 
-def _echo(host: Host, words: list[str], stdin: str) -> int:
+def _echo(host: "Machine", words: list[str], stdin: str) -> int:
     newline = "\n"
     escapes = False
     while words and words[0] in ("-n", "-e", "-ne", "-en"):
@@ -104,7 +92,7 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([nt\\r])", lambda match: _ESCAPES[match[1]], text)
 
 
-def _printf(host: Host, words: list[str], stdin: str) -> int:
+def _printf(host: "Machine", words: list[str], stdin: str) -> int:
     if not words:
         return 1
     pattern, *rest = words
@@ -128,7 +116,7 @@ def _format_directive(piece: str, values: Iterator[str]) -> str:
     return next(values, "") if piece == "%s" else piece
 
 
-def _seq(host: Host, words: list[str], stdin: str) -> int:
+def _seq(host: "Machine", words: list[str], stdin: str) -> int:
     match [conditions.parse_integer(word) for word in words]:
         case [last]:
             first, step = 1, 1
@@ -144,7 +132,7 @@ def _seq(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-def _env(host: Host, words: list[str], stdin: str) -> int:
+def _env(host: "Machine", words: list[str], stdin: str) -> int:
     if words:
         raise NotUnderstood("env with a command")
     known = [(name, value) for name, value in sorted(host.variables.items()) if value is not None]
@@ -152,7 +140,7 @@ def _env(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-def _hostname(host: Host, words: list[str], stdin: str) -> int:
+def _hostname(host: "Machine", words: list[str], stdin: str) -> int:
     name = host.variables.get("HOSTNAME")
     if words or not name:
         raise NotUnderstood("hostname")
@@ -160,7 +148,7 @@ def _hostname(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-def _printenv(host: Host, words: list[str], stdin: str) -> int:
+def _printenv(host: "Machine", words: list[str], stdin: str) -> int:
     if len(words) != 1:
         raise NotUnderstood("printenv of several variables")
     value = host.variables.get(words[0], "")
@@ -170,7 +158,7 @@ def _printenv(host: Host, words: list[str], stdin: str) -> int:
     return int(words[0] not in host.variables)
 
 
-def _whoami(host: Host, words: list[str], stdin: str) -> int:
+def _whoami(host: "Machine", words: list[str], stdin: str) -> int:
     host.print("root\n")
     return 0
 
@@ -178,7 +166,7 @@ def _whoami(host: Host, words: list[str], stdin: str) -> int:
 # -- time, tests and arithmetic
 
 
-def _date(host: Host, words: list[str], stdin: str) -> int:
+def _date(host: "Machine", words: list[str], stdin: str) -> int:
     now = datetime.fromtimestamp(host.now, UTC)
     match [word for word in words if word != "-u"]:
         case []:
@@ -194,14 +182,14 @@ def _date(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-def _uptime(host: Host, words: list[str], stdin: str) -> int:
+def _uptime(host: "Machine", words: list[str], stdin: str) -> int:
     if words:
         raise NotUnderstood(f"uptime {' '.join(words)[:40]}")
     host.print(f" {datetime.fromtimestamp(host.now, UTC):%H:%M:%S} up 0 min,  load average: 0.00, 0.00, 0.00\n")
     return 0
 
 
-def _sleep(host: Host, words: list[str], stdin: str) -> int:
+def _sleep(host: "Machine", words: list[str], stdin: str) -> int:
     for word in words:
         match = re.fullmatch(r"(\d{0,15}(?:\.\d{1,9})?)([smhd]?)", word)
         if word in ("infinity", "inf"):
@@ -213,7 +201,7 @@ def _sleep(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-def _test(host: Host, words: list[str], stdin: str) -> int:
+def _test(host: "Machine", words: list[str], stdin: str) -> int:
 
     def of_file(operator: str, path: str) -> bool:
         if operator == "-d":
@@ -226,13 +214,13 @@ def _test(host: Host, words: list[str], stdin: str) -> int:
     return int(not conditions.evaluate_test(words, of_file))
 
 
-def _bracket(host: Host, words: list[str], stdin: str) -> int:
+def _bracket(host: "Machine", words: list[str], stdin: str) -> int:
     if not words or words[-1] not in ("]", "]]"):
         raise NotUnderstood("`[` without `]`")
     return _test(host, words[:-1], stdin)
 
 
-def _expr(host: Host, words: list[str], stdin: str) -> int:
+def _expr(host: "Machine", words: list[str], stdin: str) -> int:
     try:
         found = conditions.expr(words)
     except ZeroDivisionError:
@@ -245,7 +233,7 @@ def _expr(host: Host, words: list[str], stdin: str) -> int:
 # -- files
 
 
-def _cat(host: Host, words: list[str], stdin: str) -> int:
+def _cat(host: "Machine", words: list[str], stdin: str) -> int:
     _, paths = _options(words, "")
     if not paths:
         host.print(stdin)
@@ -260,13 +248,13 @@ def _cat(host: Host, words: list[str], stdin: str) -> int:
     return code
 
 
-def _touch(host: Host, words: list[str], stdin: str) -> int:
+def _touch(host: "Machine", words: list[str], stdin: str) -> int:
     for path in _options(words, "")[1]:
         host.files.write(path, "", host.now, append=True)
     return 0
 
 
-def _rm(host: Host, words: list[str], stdin: str) -> int:
+def _rm(host: "Machine", words: list[str], stdin: str) -> int:
     letters, paths = _options(words, "rf")
     code = 0
     for path in paths:
@@ -276,13 +264,13 @@ def _rm(host: Host, words: list[str], stdin: str) -> int:
     return code
 
 
-def _mkdir(host: Host, words: list[str], stdin: str) -> int:
+def _mkdir(host: "Machine", words: list[str], stdin: str) -> int:
     for path in _options(words, "p")[1]:
         host.files.make_directory(path, host.now)
     return 0
 
 
-def _copy(host: Host, words: list[str], stdin: str, *, moves: bool = False) -> int:
+def _copy(host: "Machine", words: list[str], stdin: str, *, moves: bool = False) -> int:
     _, paths = _options(words, "fv")
     if len(paths) != 2:
         raise NotUnderstood("copying several files")
@@ -299,7 +287,7 @@ def _copy(host: Host, words: list[str], stdin: str, *, moves: bool = False) -> i
     return 0
 
 
-def _ls(host: Host, words: list[str], stdin: str) -> int:
+def _ls(host: "Machine", words: list[str], stdin: str) -> int:
     _, paths = _options(words, "1")
     if len(paths) != 1:
         raise NotUnderstood("ls of several directories")
@@ -307,7 +295,7 @@ def _ls(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-def _grep(host: Host, words: list[str], stdin: str) -> int:
+def _grep(host: "Machine", words: list[str], stdin: str) -> int:
     """Support fixed strings only."""
     letters, rest = _options(words, "qFvx")
     if not rest or len(rest) > 2 or ("F" not in letters and re.search(r"[^\w \-=:/,]", rest[0])):
@@ -327,7 +315,7 @@ def _grep(host: Host, words: list[str], stdin: str) -> int:
     return int(not found)
 
 
-def _gzip(host: Host, words: list[str], stdin: str) -> int:
+def _gzip(host: "Machine", words: list[str], stdin: str) -> int:
     _, paths = _options(words, "c")
     if paths:
         raise NotUnderstood("gzip of files")
