@@ -1,29 +1,9 @@
 """Exceptions of a store. A write whose precondition fails returns `kv.Conflict` and raises nothing.
 
-    StoreError
-    ├── RevisionError
-    │   ├── Compacted          the revision is gone: list again and watch from there (HTTP 410 Gone)
-    │   └── FutureRevision     the revision is yet to come: wait and try again (HTTP 504, "Too large resource version")
-    ├── Closed                 the store, or the watcher, was closed
-    ├── OpenError              the store cannot be opened; nothing in the data directory was changed
-    │   ├── InUse              another process has it
-    │   ├── Foreign            the file is not a Mooring store
-    │   ├── NewerSchema        the file was written by a newer Mooring
-    │   ├── Incomplete         a copy into it was not finished
-    │   └── NotEmpty           a copy would overwrite what is there
-    └── StorageError           the disk, or etcd, refuses; nothing that was acknowledged is lost
-        ├── DiskFull           free some space and try again; the store goes on by itself
-        ├── ReadOnly           make the data directory writable
-        ├── TooLarge           the value is larger than the store takes (HTTP 413)
-        ├── Unreachable        etcd did not answer in time: a write may or may not be done (HTTP 504); try again
-        ├── Refused            etcd did not let us in; the message says what to change
-        ├── Damaged            restore from a backup; the message says what is broken
-        └── StorageFailed      the disk reported an input/output error: writes stop until a restart, reads go on
-
 The API server turns these into HTTP errors; the command line prints the message and exits.
 """
 
-# ruff: noqa: N818 - the names say what is the case, as those of httpx do; the tree above says that they are errors
+# ruff: noqa: N818 - the names say what is the case, as those of httpx do
 
 from pathlib import Path
 
@@ -92,7 +72,7 @@ class StorageError(StoreError):
 
 
 class DiskFull(StorageError):
-    """The write was rolled back. Writes succeed again once there is space."""
+    """The write was rolled back. Writes succeed again once there is space, without a restart."""
 
 
 class ReadOnly(StorageError):
@@ -104,7 +84,7 @@ class TooLarge(StorageError):
 
 
 class Unreachable(StorageError):
-    """No etcd member answered in time. The outcome of a write is unknown."""
+    """No etcd member answered in time. The outcome of a write is unknown: try again."""
 
 
 class Refused(StorageError):
@@ -112,7 +92,7 @@ class Refused(StorageError):
 
 
 class Damaged(StorageError):
-    """The file's content does not match its checksums or its schema."""
+    """The file's content does not match its checksums or its schema: restore a backup."""
 
 
 class StorageFailed(StorageError):
