@@ -42,7 +42,12 @@ def autoscaler_from_v1(old: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutos
         ),
         min_replicas=old.spec.min_replicas,
         max_replicas=old.spec.max_replicas,
-        metrics=[*_read(annotations.get(METRICS), list[v2.MetricSpec], _metrics_to_v2), *own],
+        metrics=[
+            *_read(
+                annotations.get(METRICS), list[v2.MetricSpec], lambda trees: [_metric_to_v2(tree) for tree in trees]
+            ),
+            *own,
+        ],
         behavior=next(
             iter(_read(annotations.get(BEHAVIOR), list[v2.HorizontalPodAutoscalerBehavior], _to_camel)), None
         ),
@@ -53,7 +58,10 @@ def autoscaler_from_v1(old: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutos
         last_scale_time=old.status.last_scale_time,
         current_replicas=old.status.current_replicas,
         desired_replicas=old.status.desired_replicas,
-        current_metrics=_read(annotations.get(CURRENT), list[v2.MetricStatus], _statuses_to_v2) or _cpu_status(old),
+        current_metrics=_read(
+            annotations.get(CURRENT), list[v2.MetricStatus], lambda trees: [_to_v2(tree, _STATUSES) for tree in trees]
+        )
+        or _cpu_status(old),
         conditions=_read(annotations.get(CONDITIONS), list[v2.HorizontalPodAutoscalerCondition], _identity),
     )
     kept = {key: value for key, value in annotations.items() if key not in _ANNOTATIONS}
@@ -224,7 +232,10 @@ def _to_v1(tree: Tree, by_kind: dict[str, _Fields]) -> Tree:
         outer, _, inner = path.partition(".")
         value = tree[kind].get(outer, {}).get(inner) if inner else tree[kind].get(outer)
         found[name] = default if value is None else value
-    return {"type": tree.get("type", ""), **({kind: _without_none(found)} if kind else {})}
+    return {
+        "type": tree.get("type", ""),
+        **({kind: {name: value for name, value in found.items() if value is not None}} if kind else {}),
+    }
 
 
 def _to_v2(tree: Tree, by_kind: dict[str, _Fields]) -> Tree:
@@ -241,10 +252,6 @@ def _to_v2(tree: Tree, by_kind: dict[str, _Fields]) -> Tree:
     return {"type": tree.get("type", ""), **({kind: found} if kind else {})}
 
 
-def _metrics_to_v2(trees: list[Tree]) -> list[Tree]:
-    return [_metric_to_v2(tree) for tree in trees]
-
-
 def _metric_to_v2(tree: Tree) -> Tree:
     metric = _to_v2(tree, _METRICS)
     for kind in metric.keys() & _METRICS.keys():
@@ -259,11 +266,3 @@ def _metric_to_v2(tree: Tree) -> Tree:
         elif "averageUtilization" in target:
             target["type"] = "Utilization"
     return metric
-
-
-def _statuses_to_v2(trees: list[Tree]) -> list[Tree]:
-    return [_to_v2(tree, _STATUSES) for tree in trees]
-
-
-def _without_none(tree: Tree) -> Tree:
-    return {key: value for key, value in tree.items() if value is not None}

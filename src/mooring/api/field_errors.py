@@ -220,7 +220,8 @@ def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return go_quote(value)
     shown = _to_go_form(value, _Room())
-    return shorten(_html_safe(json.dumps(shown, ensure_ascii=False, separators=(",", ":"))), MAX_QUOTED)
+    text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+    return shorten(text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026"), MAX_QUOTED)
 
 
 class GoStruct(dict[str, Any]):
@@ -278,7 +279,3 @@ def _go_name(name: str) -> str:
     word = _FIRST_WORD.match(name)
     end = word.end() if word is not None and word.group() in _ACRONYMS else 1
     return name[:end].upper() + name[end:]
-
-
-def _html_safe(text: str) -> str:
-    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")

@@ -32,10 +32,6 @@ class Lifecycle(msgspec.Struct, frozen=True):
         """Whether a release has the kind."""
         return self.introduced <= version and (self.removed is None or version < self.removed)
 
-    def deprecated_at(self, version: Version) -> bool:
-        """Whether a release warns about the kind."""
-        return self.deprecated is not None and self.deprecated <= version
-
 
 def since(
     introduced: str, deprecated: str = "", removed: str = "", *, replacement: str = "", is_legacy: bool = False

@@ -226,7 +226,7 @@ class Scheme:
         if kind.group == "" and kind.kind == "Endpoints" and self._versions.emulation >= _ENDPOINTS_DEPRECATED:
             return "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
         life = kind.lifecycle
-        if life.deprecated is None or not life.deprecated_at(self._versions.emulation):
+        if life.deprecated is None or self._versions.emulation < life.deprecated:
             return None
         text = f"{kind.api_version} {kind.kind} is deprecated in v{life.deprecated}+"
         text += f", unavailable in v{life.removed}+" if life.removed else ""
