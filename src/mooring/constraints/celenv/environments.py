@@ -112,19 +112,12 @@ class Environments:
 
 @lru_cache(maxsize=64)
 def _build(environments: Environments, version: Version, declared: bool) -> Environment:
-    libraries = [each.library for each in _LIBRARIES if each.is_in(version)]
     of_the_variable = max(version, environments.since) if declared else version
-    libraries += [each.library for each in environments.libraries if each.is_in(of_the_variable)]
+    libraries = [each.library for each in environments.libraries if each.is_in(of_the_variable)]
     if declared:
         libraries.append(Library(environments.variable, types=(environments.declaration,)))
-    return Environment(
-        variables={environments.variable: environments.declaration.type} if declared else {},
-        libraries=tuple(libraries),
-        optional_syntax=version >= _SINCE_28,
-        cross_type_numeric=version >= _SINCE_28,
-        sizes=environments.size_of,
-        has_cost=0,
-    )
+    variables = {environments.variable: environments.declaration.type} if declared else {}
+    return base_environment(version).extend(variables=variables, libraries=libraries, sizes=environments.size_of)
 
 
 @lru_cache(maxsize=16)

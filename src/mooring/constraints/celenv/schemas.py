@@ -123,7 +123,7 @@ def declare(schema: JSONSchemaProps, name: str = "selfType", *, root: bool = Fal
         case "number":
             return Declared(types.DOUBLE, 1, convert=to_double)
         case "integer":
-            return Declared(types.INT, 1, convert=_to_int)
+            return Declared(types.INT, 1, convert=int)
     return None
 
 
@@ -193,7 +193,9 @@ def _string(schema: JSONSchemaProps) -> Declared:
         case "duration":
             return Declared(types.DURATION, 3, _LONGEST_TIME, convert=to_duration)
         case "date":
-            return Declared(types.TIMESTAMP, _DATE_SIZE, _DATE_SIZE, convert=_to_date)
+            return Declared(
+                types.TIMESTAMP, _DATE_SIZE, _DATE_SIZE, convert=lambda day: to_timestamp(f"{day}T00:00:00Z")
+            )
         case "date-time":
             return Declared(types.TIMESTAMP, 21, _LONGEST_TIME, convert=to_timestamp)
     if schema.max_length is not None:
@@ -264,19 +266,11 @@ def _each_field(names: dict[str, tuple[str, Convert | None]]) -> Convert | None:
     return convert
 
 
-def _to_int(value: Any) -> Any:
-    return int(value)
-
-
 def _to_bytes(value: Any) -> Any:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raise EvaluationError("illegal base64 data") from None
-
-
-def _to_date(value: Any) -> Any:
-    return to_timestamp(f"{value}T00:00:00Z")
 
 
 _SCALARS: dict[Any, Type] = {str: STRING, int: INT, float: DOUBLE, bool: BOOL, bytes: BYTES}

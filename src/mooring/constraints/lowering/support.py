@@ -7,7 +7,7 @@ for a reader that supports it.
 
 from typing import Final
 
-from mooring.api.core_v1 import NodeSelector, NodeSelectorTerm, PodSpec, Toleration
+from mooring.api.core_v1 import NodeSelectorTerm, PodSpec, Toleration
 from mooring.constraints import semver
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import NUMERIC
@@ -46,11 +46,6 @@ def needs_lowering(spec: PodSpec, known: ConstraintOptions = STOCK) -> bool:
     if not affinity:
         return False
     required = affinity.required_during_scheduling_ignored_during_execution
-    return (required is not None and is_selector_unsupported(required, known)) or any(
-        is_unsupported(entry.preference, known)
-        for entry in affinity.preferred_during_scheduling_ignored_during_execution
-    )
-
-
-def is_selector_unsupported(selector: NodeSelector, known: ConstraintOptions = STOCK) -> bool:
-    return any(is_unsupported(term, known) for term in selector.node_selector_terms)
+    terms = [*(required.node_selector_terms if required is not None else ())]
+    terms += [each.preference for each in affinity.preferred_during_scheduling_ignored_during_execution]
+    return any(is_unsupported(term, known) for term in terms)
