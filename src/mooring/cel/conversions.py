@@ -160,11 +160,6 @@ def to_duration(given: Value) -> Value:
     return Duration.from_timedelta(given) if isinstance(given, timedelta) else given
 
 
-def to_uint(given: Value) -> Value:
-    """Convert an input given as an int to a uint."""
-    return int_to_uint(given) if given.__class__ is int else given
-
-
 def to_double(given: Value) -> Value:
     """Convert an input given as an int to a double."""
     return float(given) if given.__class__ is int else given
@@ -178,7 +173,7 @@ def to_bool_keys(given: Value) -> Value:
 _ADAPTERS: Final[dict[Kind, Callable[[Value], Value]]] = {
     Kind.TIMESTAMP: to_timestamp,
     Kind.DURATION: to_duration,
-    Kind.UINT: to_uint,
+    Kind.UINT: lambda given: int_to_uint(given) if given.__class__ is int else given,
     Kind.DOUBLE: to_double,
 }
 

@@ -27,8 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from .syntax import Expr, Literal
 from .types import Type
 from .values import Value, size_of
 
@@ -83,36 +86,37 @@ def exactly(number: int) -> Range:
     return Range(number, number)
 
 
-class Argument(Protocol):
-    """The properties of an argument that a custom estimator may read."""
+class Argument(NamedTuple):
+    """An operand of a call, as custom estimators read it."""
+
+    expr: Expr
+    size: Range
+    element_size: Range
+    """The size of a list's items, as far as known."""
 
     @property
-    def size(self) -> Range: ...
-    @property
-    def type(self) -> Type: ...
-    @property
-    def element_size(self) -> Range:
-        """The size of a list's items, as far as known."""
+    def type(self) -> Type:
+        return self.expr.type
 
     @property
-    def is_literal(self) -> bool: ...
+    def is_literal(self) -> bool:
+        return isinstance(self.expr, Literal)
+
     @property
     def literal(self) -> Value:
         """The value, if it is a literal (see `is_literal`)."""
+        return self.expr.value if isinstance(self.expr, Literal) else None
 
 
-class Term:
+class Term(msgspec.Struct, eq=False):
     """A formula over sizes; build it from `arg`, `fixed`, `scaled`, `smaller`, `up_to`, and with `+` and `*`.
 
     `source` is the formula as Python, with `{0}` for the size of argument 0. It is compiled on first use.
     """
 
-    __slots__ = ("_count", "estimate", "source")
-
-    def __init__(self, estimate: Callable[[Sequence[Range]], Range], source: str) -> None:
-        self.estimate = estimate
-        self.source = source
-        self._count: Callable[[Sequence[Value]], int] | None = None
+    estimate: Callable[[Sequence[Range]], Range]
+    source: str
+    _count: Callable[[Sequence[Value]], int] | None = None
 
     def count(self, args: Sequence[Value]) -> int:
         """Evaluate the formula for actual arguments."""
@@ -173,43 +177,29 @@ class CallEstimate(NamedTuple):
     """The size of the result; None if the type implies it or it is unknown."""
 
 
-_ONE: Final = fixed(1)
-
-
-class CallCost:
+class CallCost(msgspec.Struct, eq=False):
     """The cost of a call: `cost` and `result` as terms, or custom functions.
 
     `counter` gets the argument values and the result (None before the call is made, an exception when it failed).
     `counts_result` says that it needs the result; otherwise the call is paid for before it is made.
     """
 
-    __slots__ = ("_cost", "_counter", "_estimator", "_result", "counts_result")
-
-    def __init__(
-        self,
-        cost: Term = _ONE,
-        *,
-        result: Term | None = None,
-        estimator: Callable[[Sequence[Argument]], CallEstimate] | None = None,
-        counter: Callable[[Sequence[Any], Any], int] | None = None,
-        counts_result: bool = False,
-    ) -> None:
-        self._cost = cost
-        self._result = result
-        self._estimator = estimator
-        self._counter = counter
-        self.counts_result = counts_result
+    cost: Term = msgspec.field(default_factory=lambda: fixed(1))
+    result: Term | None = None
+    estimator: Callable[[Sequence[Argument]], CallEstimate] | None = None
+    counter: Callable[[Sequence[Any], Any], int] | None = None
+    counts_result: bool = False
 
     def estimate(self, args: Sequence[Argument]) -> CallEstimate:
-        if self._estimator is not None:
-            return self._estimator(args)
+        if self.estimator is not None:
+            return self.estimator(args)
         sizes = [each.size for each in args]
-        return CallEstimate(self._cost.estimate(sizes), self._result.estimate(sizes) if self._result else None)
+        return CallEstimate(self.cost.estimate(sizes), self.result.estimate(sizes) if self.result else None)
 
     @property
     def formula(self) -> str | None:
         """The source of the term (see `Term`), unless there is a counter."""
-        return self._cost.source if self._counter is None else None
+        return self.cost.source if self.counter is None else None
 
     @property
     def constant(self) -> int | None:
@@ -217,9 +207,9 @@ class CallCost:
         return int(self.formula) if self.formula is not None and self.formula.isdigit() else None
 
     def count(self, args: Sequence[Value], result: Value) -> int:
-        if self._counter is not None:
-            return self._counter(args, result)
-        return self._cost.count(args)
+        if self.counter is not None:
+            return self.counter(args, result)
+        return self.cost.count(args)
 
 
 FREE: Final = CallCost(fixed(0))

@@ -1,11 +1,5 @@
 """Every exception the engine raises.
 
-    CelError
-    ├── CompileError         the expression is not accepted; carries every `Issue` with its position
-    ├── EvaluationError      the expression was accepted, but has no value for these inputs
-    │   └── CostLimitExceeded    the evaluation was stopped because it became too expensive
-    └── DeclarationError     the environment itself is declared wrongly (a bug of the caller, not of the expression)
-
 `Environment.compile` never raises for a bad expression: it returns a `Program` whose `.issues` say what is wrong.
 `Program.evaluate` raises `EvaluationError`; a program with issues raises `CompileError` when it is evaluated.
 """

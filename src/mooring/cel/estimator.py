@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from . import costs
 from . import operators as op
-from .costs import MAX, ONE, UNKNOWN, ZERO, CallCost, CallEstimate, Range, exactly
+from .costs import MAX, ONE, UNKNOWN, ZERO, Argument, CallCost, CallEstimate, Range, exactly
 from .library import Overload
 from .syntax import (
     ACCUMULATOR,
@@ -29,7 +29,7 @@ from .syntax import (
     StructExpr,
 )
 from .types import Kind, Type
-from .values import Value, size_of
+from .values import size_of
 
 Path = tuple[str, ...]
 Sizes = Callable[[Path], Range | None]
@@ -69,26 +69,6 @@ def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type,
         return found
     bounded = _Estimator(sizes, has_cost, equality, bounds_parts=True).cost(expr)
     return bounded if bounded.max < _UNBOUNDED else found
-
-
-class _Argument(NamedTuple):
-    """An operand of a call, as the cost functions of `costs.Argument` read it."""
-
-    expr: Expr
-    size: Range
-    element_size: Range
-
-    @property
-    def type(self) -> Type:
-        return self.expr.type
-
-    @property
-    def is_literal(self) -> bool:
-        return isinstance(self.expr, Literal)
-
-    @property
-    def literal(self) -> Value:
-        return self.expr.value if isinstance(self.expr, Literal) else None
 
 
 class _Estimator:
@@ -198,7 +178,7 @@ class _Estimator:
         self._join_entries(call, yes, no)
         return each_cost[0].plus(each_cost[1].union(each_cost[2]))
 
-    def _overload(self, call: Call, overload: Overload, args: Sequence[_Argument]) -> CallEstimate:
+    def _overload(self, call: Call, overload: Overload, args: Sequence[Argument]) -> CallEstimate:
         if overload.id in _JOINS:
             self._join_entries(call, *call.args)
         if self._bounds_parts and overload.id in _SPLITS:
@@ -216,13 +196,13 @@ class _Estimator:
         entries = self._entries_of(call.args[0])
         return entries.value if entries is not None else None
 
-    def _argument(self, expr: Expr) -> _Argument:
+    def _argument(self, expr: Expr) -> Argument:
         element = UNKNOWN
         if expr.type.kind is Kind.LIST:
             path = self._path(expr)
             declared = self._sizes((*path, "@items")) if path and path[0] != ACCUMULATOR else None
             element = declared or self._parts.get(expr.id, UNKNOWN)
-        return _Argument(expr, self._size_or_unknown(expr), element)
+        return Argument(expr, self._size_or_unknown(expr), element)
 
     # Lists, maps and loops
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from . import operators as op
@@ -29,15 +30,12 @@ from .syntax import (
 from .values import Value
 
 
-class Expander:
+class Expander(msgspec.Struct):
     """Build nodes for a macro, at the offset of its call."""
 
-    accumulator: Final = ACCUMULATOR
-
-    def __init__(self, offset: int, next_id: Callable[[], int], report: Callable[[int, str], None]) -> None:
-        self._offset = offset
-        self._next_id = next_id
-        self._report = report
+    _offset: int
+    _next_id: Callable[[], int]
+    _report: Callable[[int, str], None]
 
     def literal(self, value: Value) -> Literal:
         return Literal(self._next_id(), self._offset, value)

@@ -388,7 +388,7 @@ FOLDED: Final = frozenset({"bool", "bytes", "double", "dyn", "duration", "int", 
 def _accessor(name: str) -> Function:
     part = timestamps.PARTS[name]
     overloads = [
-        Overload(f"timestamp_{name}", (TIMESTAMP,), INT, timestamps.in_utc(part), member=True),
+        Overload(f"timestamp_{name}", (TIMESTAMP,), INT, lambda moment: part(moment.to_datetime()), member=True),
         Overload(f"timestamp_{name}_with_tz", (TIMESTAMP, STRING), INT, timestamps.in_zone(part), member=True),
     ]
     if name in timestamps.DURATION_UNITS:

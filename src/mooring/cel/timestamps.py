@@ -48,10 +48,6 @@ PARTS: Final[dict[str, Part]] = {
 """Months, days of the month and of the year count from 0, Sunday is 0."""
 
 
-def in_utc(part: Part) -> Callable[[Timestamp], int]:
-    return lambda moment: part(moment.to_datetime())
-
-
 def in_zone(part: Part) -> Callable[[Timestamp, str], int]:
     def read(moment: Timestamp, zone: str) -> int:
         try:

@@ -7,7 +7,7 @@ versions and of Kubernetes: lists and maps print as CEL literals, decimals in Am
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -40,35 +40,12 @@ class Clause(msgspec.Struct, frozen=True):
     precision: int | None
 
 
-class Dialect(msgspec.Struct, frozen=True):
-    """The printing rules of the clauses."""
-
-    string: Callable[[Value], str]
-    decimal: Callable[[Value], str]
-    fixed: Callable[[Value, int], str]
-    scientific: Callable[[Value, int], str]
-
-    def clause(self, clause: Clause, value: Value) -> str:
-        precision = DEFAULT_PRECISION if clause.precision is None else clause.precision
-        match clause.verb:
-            case "s":
-                return self.string(value)
-            case "d":
-                return self.decimal(value)
-            case "f":
-                return self.fixed(value, precision)
-            case "e":
-                return self.scientific(value, precision)
-            case "b":
-                return _binary(value)
-            case "o":
-                return _octal(value)
-            case _:
-                return _hexadecimal(value, upper=clause.verb == "X")
+Printer = Callable[[Value, int], str]
+"""Print a value, with a precision where the clause has one."""
 
 
-def render(template: str, arguments: list[Value], dialect: Dialect) -> str:
-    """Replace the clauses of `template` by the arguments."""
+def render(template: str, arguments: list[Value], printers: Mapping[str, Printer]) -> str:
+    """Replace the clauses of `template` by the arguments, printed as the `printers` of their verbs do."""
     parts = []
     taken = 0
     for piece in clauses(template):
@@ -77,7 +54,8 @@ def render(template: str, arguments: list[Value], dialect: Dialect) -> str:
             continue
         if taken >= len(arguments):
             raise EvaluationError(f"index {taken} out of range")
-        parts.append(dialect.clause(piece, arguments[taken]))
+        precision = DEFAULT_PRECISION if piece.precision is None else piece.precision
+        parts.append(printers[piece.verb](arguments[taken], precision))
         taken += 1
     return "".join(parts)
 
@@ -128,28 +106,21 @@ def _is_integer(value: Value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _binary(value: Value) -> str:
-    if isinstance(value, int):
-        return format(int(value), "b")
-    raise _refuse(_BINARY_CLAUSE, value)
+def _integer(verb: str, refusal: str, *, takes_bools: bool = False) -> Printer:
+    def print_integer(value: Value, _precision: int) -> str:
+        if _is_integer(value) or (takes_bools and isinstance(value, bool)):
+            return format(int(value), verb)
+        raise _refuse(refusal, value)
+
+    return print_integer
 
 
-def _octal(value: Value) -> str:
+def _hexadecimal(value: Value) -> str:
     if _is_integer(value):
-        return format(int(value), "o")
-    raise _refuse(_OCTAL_CLAUSE, value)
-
-
-def _hexadecimal(value: Value, *, upper: bool) -> str:
-    if _is_integer(value):
-        digits = format(int(value), "x")
-    elif isinstance(value, str):
-        digits = value.encode().hex()
-    elif isinstance(value, bytes):
-        digits = value.hex()
-    else:
-        raise _refuse(_HEXADECIMAL_CLAUSE, value)
-    return digits.upper() if upper else digits
+        return format(int(value), "x")
+    if isinstance(value, str | bytes):
+        return (value.encode() if isinstance(value, str) else value).hex()
+    raise _refuse(_HEXADECIMAL_CLAUSE, value)
 
 
 # The dialect of the specification
@@ -181,13 +152,12 @@ def _plain_string(value: Value) -> str:
     raise _refuse(_STRING_CLAUSE, value)
 
 
-def _plain_decimal(value: Value) -> str:
-    if isinstance(value, float) and (special := _special(value)):
-        return special
-    return _literal_decimal(value)
+def _plain_decimal(value: Value, precision: int) -> str:
+    special = _special(value) if isinstance(value, float) else None
+    return special or _SHARED["d"](value, precision)
 
 
-def _plain_float(verb: str, refusal: str) -> Callable[[Value, int], str]:
+def _plain_float(verb: str, refusal: str) -> Printer:
     def print_float(value: Value, precision: int) -> str:
         if isinstance(value, float) or _is_integer(value):
             number = float(value)
@@ -253,12 +223,6 @@ def _literal(value: Value) -> str:
     return _literal_string(value)
 
 
-def _literal_decimal(value: Value) -> str:
-    if _is_integer(value):
-        return str(int(value))
-    raise _refuse(_DECIMAL_CLAUSE, value)
-
-
 def _localized_number(value: Value, refusal: str) -> float:
     if isinstance(value, float):
         return value
@@ -298,8 +262,26 @@ _HEXADECIMAL_CLAUSE = "only integers, byte buffers, and strings can be formatted
 _FIXED_CLAUSE = "fixed-point clause can only be used on doubles"
 _SCIENTIFIC_CLAUSE = "scientific clause can only be used on doubles"
 
-PLAIN = Dialect(_plain_string, _plain_decimal, _plain_float("f", _FIXED_CLAUSE), _plain_float("e", _SCIENTIFIC_CLAUSE))
-LITERAL = Dialect(_literal_string, _literal_decimal, _literal_fixed, _literal_scientific)
+_SHARED: Mapping[str, Printer] = {
+    "d": _integer("d", _DECIMAL_CLAUSE),
+    "b": _integer("b", _BINARY_CLAUSE, takes_bools=True),
+    "o": _integer("o", _OCTAL_CLAUSE),
+    "x": lambda value, _: _hexadecimal(value),
+    "X": lambda value, _: _hexadecimal(value).upper(),
+}
+PLAIN: Mapping[str, Printer] = {
+    **_SHARED,
+    "s": lambda value, _: _plain_string(value),
+    "d": _plain_decimal,
+    "f": _plain_float("f", _FIXED_CLAUSE),
+    "e": _plain_float("e", _SCIENTIFIC_CLAUSE),
+}
+LITERAL: Mapping[str, Printer] = {
+    **_SHARED,
+    "s": lambda value, _: _literal_string(value),
+    "f": _literal_fixed,
+    "e": _literal_scientific,
+}
 
 # Types that each clause takes, for the check at compile time.
 _TEXTS = {Kind.STRING, Kind.BYTES}

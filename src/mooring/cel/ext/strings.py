@@ -6,7 +6,7 @@ versions return -1. Kubernetes uses 0 and 2.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from mooring.cel.costs import (
@@ -49,20 +49,12 @@ def char_at(text: str, index: int) -> str:
     return text[index : index + 1]
 
 
-def index_of(text: str, part: str) -> int:
-    return text.find(part)
-
-
 def index_of_from(text: str, part: str, offset: int) -> int:
     if not part:
         return offset
     if offset < 0:
         raise EvaluationError(f"index out of range: {offset}")
     return text.find(part, offset)
-
-
-def last_index_of(text: str, part: str) -> int:
-    return text.rfind(part)
 
 
 def last_index_of_from(text: str, part: str, offset: int) -> int:
@@ -91,10 +83,6 @@ def strict_last_index_of_from(text: str, part: str, offset: int) -> int:
 def join(texts: list[Value], separator: str = "") -> str:
     if not all(isinstance(text, str) for text in texts):
         raise EvaluationError("join: invalid input: not a list of strings")
-    return _bounded_join(texts, separator)
-
-
-def _bounded_join(texts: Sequence[str], separator: str) -> str:
     if sum(map(len, texts)) + len(separator) * len(texts) > MAX_RESULT:
         raise EvaluationError(f"the text would have more than {MAX_RESULT} characters")
     return separator.join(texts)
@@ -126,19 +114,12 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
     return [*text[: limit - 1], text[limit - 1 :]]
 
 
-def substring(text: str, start: int) -> str:
-    if not 0 <= start <= len(text):
-        raise EvaluationError(f"index out of range: {start}")
-    return text[start:]
-
-
-def substring_between(text: str, start: int, end: int) -> str:
-    if start > end:
+def substring(text: str, start: int, end: int | None = None) -> str:
+    if end is not None and start > end:
         raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
-    if not 0 <= start <= len(text):
-        raise EvaluationError(f"index out of range: {start}")
-    if end > len(text):
-        raise EvaluationError(f"index out of range: {end}")
+    for index in (start,) if end is None else (start, end):
+        if not 0 <= index <= len(text):
+            raise EvaluationError(f"index out of range: {index}")
     return text[start:end]
 
 
@@ -148,14 +129,6 @@ def trim(text: str) -> str:
 
 def reverse(text: str) -> str:
     return text[::-1]
-
-
-def literal_format(template: str, arguments: list[Value]) -> str:
-    return formatting.render(template, arguments, formatting.LITERAL)
-
-
-def plain_format(template: str, arguments: list[Value]) -> str:
-    return formatting.render(template, arguments, formatting.PLAIN)
 
 
 # Costs
@@ -269,7 +242,7 @@ def strings(version: int = LATEST) -> Library:
         ),
     ]
     if version >= 1:
-        render = plain_format if exact else literal_format
+        render = partial(formatting.render, printers=formatting.PLAIN if exact else formatting.LITERAL)
         functions += [
             function("format", Overload("string_format", (TEXT, list_of(DYN)), TEXT, render, member=True)),
             function("strings.quote", Overload("strings_quote", (TEXT,), TEXT, formatting.quote, cost=_QUOTE)),
@@ -283,10 +256,10 @@ def strings(version: int = LATEST) -> Library:
 _TEXTS: Final = list_of(TEXT)
 _BASIC: Final = (
     function("charAt", Overload("string_char_at_int", (TEXT, INT), TEXT, char_at, member=True)),
-    function("indexOf", Overload("string_index_of_string", (TEXT, TEXT), INT, index_of, member=True, cost=INDEX_OF)),
+    function("indexOf", Overload("string_index_of_string", (TEXT, TEXT), INT, str.find, member=True, cost=INDEX_OF)),
     function(
         "lastIndexOf",
-        Overload("string_last_index_of_string", (TEXT, TEXT), INT, last_index_of, member=True, cost=INDEX_OF),
+        Overload("string_last_index_of_string", (TEXT, TEXT), INT, str.rfind, member=True, cost=INDEX_OF),
     ),
     function(
         "join",
@@ -314,9 +287,7 @@ _BASIC: Final = (
     function(
         "substring",
         Overload("string_substring_int", (TEXT, INT), TEXT, substring, member=True, cost=READ_AND_KEEP_SIZE),
-        Overload(
-            "string_substring_int_int", (TEXT, INT, INT), TEXT, substring_between, member=True, cost=READ_AND_KEEP_SIZE
-        ),
+        Overload("string_substring_int_int", (TEXT, INT, INT), TEXT, substring, member=True, cost=READ_AND_KEEP_SIZE),
     ),
     function("trim", Overload("string_trim", (TEXT,), TEXT, trim, member=True, cost=READ_AND_KEEP_SIZE)),
 )
