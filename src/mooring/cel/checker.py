@@ -8,8 +8,8 @@ evaluation. Called by environment.py; read next: estimator.py and codegen.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from . import operators as op
 from .library import Constant, Overload
@@ -107,31 +107,15 @@ class _Checker:
     def finish(self) -> None:
         """Resolve all type variables at the end; unbound ones become dyn."""
         for expr in self._checked:
-            expr.type = self._bindings.resolve(expr.type, open_as_dyn=True)
+            if expr.type.params or expr.type.kind is Kind.PARAM:
+                expr.type = self._bindings.resolve(expr.type, open_as_dyn=True)
 
     def _report(self, offset: int, message: str) -> None:
         if not self._lenient:
             self._source.report(offset, message)
 
     def check(self, expr: Expr) -> Type:
-        if isinstance(expr, Literal):
-            found = _LITERALS[expr.value.__class__]
-        elif isinstance(expr, Call):
-            found = self._call(expr)
-        elif isinstance(expr, Select):
-            found = self._select(expr)
-        elif isinstance(expr, Ident):
-            found = self._ident(expr)
-        elif isinstance(expr, ListExpr):
-            found = self._list(expr)
-        elif isinstance(expr, MapExpr):
-            found = self._map(expr)
-        elif isinstance(expr, StructExpr):
-            found = self._struct(expr)
-        elif isinstance(expr, Comprehension):
-            found = self._comprehension(expr)
-        else:
-            raise TypeError(expr)
+        found = _CHECKS[expr.__class__](self, expr)
         expr.type = DYN if self._lenient else found
         self._checked.append(expr)
         return expr.type
@@ -380,3 +364,15 @@ class _Checker:
 
 def _as_optional(found: Type) -> Type:
     return found if found.is_optional else optional_of(found)
+
+
+_CHECKS: Final[Mapping[type[Expr], Callable[[_Checker, Any], Type]]] = {
+    Literal: lambda _, literal: _LITERALS[literal.value.__class__],
+    Call: _Checker._call,
+    Select: _Checker._select,
+    Ident: _Checker._ident,
+    ListExpr: _Checker._list,
+    MapExpr: _Checker._map,
+    StructExpr: _Checker._struct,
+    Comprehension: _Checker._comprehension,
+}

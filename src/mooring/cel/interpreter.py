@@ -14,9 +14,9 @@ resolved without the 1 for itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from . import costs, steps
 from . import operators as op
@@ -95,24 +95,7 @@ class _Planner:
         self.slots = 0
 
     def plan(self, expr: Expr) -> Plan:
-        match expr:
-            case Literal():
-                return Constant(expr.value)
-            case Call():
-                return self._call(expr)
-            case Select():
-                return self._select(expr)
-            case Ident():
-                return self._ident(expr)
-            case ListExpr():
-                return self._list(expr)
-            case MapExpr():
-                return self._map(expr)
-            case StructExpr():
-                return self._struct(expr)
-            case Comprehension():
-                return self._comprehension(expr)
-        raise TypeError(expr)
+        return _PLANS[expr.__class__](self, expr)
 
     # Attributes
 
@@ -351,6 +334,18 @@ class _Planner:
         ):
             return steps.append(accu, self.plan(step.args[1]).run)
         return self.plan(step).run
+
+
+_PLANS: Final[Mapping[type[Expr], Callable[[_Planner, Any], Plan]]] = {
+    Literal: lambda _, literal: Constant(literal.value),
+    Call: _Planner._call,
+    Select: _Planner._select,
+    Ident: _Planner._ident,
+    ListExpr: _Planner._list,
+    MapExpr: _Planner._map,
+    StructExpr: _Planner._struct,
+    Comprehension: _Planner._comprehension,
+}
 
 
 def _has_constant_pattern(overload: Overload, args: Sequence[Plan]) -> bool:
