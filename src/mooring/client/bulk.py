@@ -89,11 +89,11 @@ class BulkBinding:
         most = _CONCURRENT_BATCHES if self._server_takes_batches else _CONCURRENT_BINDINGS
         for _ in range(min(number, most - self._busy, len(self._waiting))):
             self._busy += 1
-            worker = asyncio.get_running_loop().create_task(self._work(), name="binding pods")
+            worker = asyncio.get_running_loop().create_task(self._send_queued(), name="binding pods")
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
 
-    async def _work(self) -> None:
+    async def _send_queued(self) -> None:
         try:
             while self._waiting:
                 if self._server_takes_batches and len(self._waiting) > 1:

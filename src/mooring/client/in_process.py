@@ -38,7 +38,7 @@ class InProcessTransport:
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._answer(request)
+                answer = await self._call_handler(request)
                 body = answer.body if isinstance(answer.body, bytes) else b"".join([part async for part in answer.body])
         except TimeoutError:
             raise DeadlineError(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
@@ -47,14 +47,14 @@ class InProcessTransport:
     async def stream(self, request: Request, timeout: float) -> "InProcessStream":  # noqa: ASYNC109 - as above
         try:
             async with asyncio.timeout(timeout):
-                return InProcessStream(await self._answer(request))
+                return InProcessStream(await self._call_handler(request))
         except TimeoutError:
             raise DeadlineError(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
 
     async def close(self) -> None:
         self._closed = True
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _call_handler(self, request: Request) -> Answer:
         if self._closed:
             raise DisconnectedError("this client was closed")
         if request.guard is not None:

@@ -64,7 +64,7 @@ def load(
     clock = clock or SystemClock()
     if path is not None:
         return _merged_connection([_read(Path(path))], context, clock)
-    candidates = _candidates(environment)
+    candidates = _default_paths(environment)
     files = [_read(candidate) for candidate in candidates if candidate.is_file()]
     if files:
         return _merged_connection(files, context, clock)
@@ -160,7 +160,7 @@ class _File(msgspec.Struct, frozen=True):
     config: _Config
 
 
-def _candidates(environment: Mapping[str, str]) -> list[Path]:
+def _default_paths(environment: Mapping[str, str]) -> list[Path]:
     listed = [text for text in environment.get("KUBECONFIG", "").split(os.pathsep) if text]
     if listed:
         return list(dict.fromkeys(Path(text) for text in listed))
@@ -221,7 +221,7 @@ def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connec
     user = users.get(found.entry.user) if found.entry.user else _Entry(_User(), found.file)
     if user is None:
         raise ConfigError(f"{where} user {found.entry.user!r}, which is not there")
-    return _connection(name, found.entry, cluster, user, clock)
+    return _connection_of(name, found.entry, cluster, user, clock)
 
 
 def _merge(files: list[_File], what: str) -> dict[str, _Entry[Any]]:
@@ -237,7 +237,7 @@ def _merge(files: list[_File], what: str) -> dict[str, _Entry[Any]]:
     return found
 
 
-def _connection(
+def _connection_of(
     name: str, context: _Context, cluster: _Entry[_Cluster], user: _Entry[_User], clock: Clock
 ) -> Connection:
     entry = cluster.entry
@@ -273,7 +273,7 @@ def _credentials(user: _Entry[_User], cluster: Mapping[str, Any], clock: Clock) 
     if bool(certificate) != bool(key):
         missing = "client-key" if certificate else "client-certificate"
         raise ConfigError(f"{user.file}: a user has no {missing}: certificate and key belong together")
-    base = Credential(_authorization(entry), certificate, key, tuple(_impersonation(entry)))
+    base = Credential(_authorization_header(entry), certificate, key, tuple(_impersonation_headers(entry)))
     if entry.token_file:
         return TokenFile(user.path(entry.token_file), clock, base)
     if entry.exec is not None and not base.authorization:
@@ -281,7 +281,7 @@ def _credentials(user: _Entry[_User], cluster: Mapping[str, Any], clock: Clock) 
     return StaticCredentials(base)
 
 
-def _authorization(user: _User) -> str:
+def _authorization_header(user: _User) -> str:
     if user.token:
         return f"Bearer {user.token.strip()}"
     if user.username or user.password:
@@ -289,7 +289,7 @@ def _authorization(user: _User) -> str:
     return ""
 
 
-def _impersonation(user: _User) -> Iterator[tuple[str, str]]:
+def _impersonation_headers(user: _User) -> Iterator[tuple[str, str]]:
     if user.as_:
         yield "impersonate-user", user.as_
     if user.as_uid:

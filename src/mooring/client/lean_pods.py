@@ -75,22 +75,22 @@ class RawPod(msgspec.Struct, gc=False):
     status: msgspec.Raw = _BLANK
 
 
-def _hook(cls: type, value: Any) -> Any:
+def _decode_raw_value(cls: type, value: Any) -> Any:
     if cls is Quantity:
         return quantity_from(value)
     raise NotImplementedError(f"no way to decode {cls}")
 
 
 _PODS = msgspec.json.Decoder(RawPod)
-_SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_hook)
+_SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_decode_raw_value)
 _STATUSES = msgspec.json.Decoder(_Status)
-_UNUSUAL_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_hook)
+_UNUSUAL_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_decode_raw_value)
 _MAPS = msgspec.json.Decoder(dict[str, str])
 _TEXTS = msgspec.json.Decoder(list[str])
 _OWNERS = msgspec.json.Decoder(list[OwnerReference])
 _CONDITIONS = msgspec.json.Decoder(list[PodCondition])
 _HOST_IPS = msgspec.json.Decoder(list[HostIP])
-_CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_hook)
+_CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_decode_raw_value)
 
 
 def decode_raw(raw: msgspec.Raw) -> RawPod:

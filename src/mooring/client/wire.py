@@ -60,12 +60,12 @@ class _KindOnly(msgspec.Struct):
     kind: str = ""
 
 
-class _Named(msgspec.Struct):
+class _NamedResource(msgspec.Struct):
     name: str = ""
 
 
 class _ResourceNames(msgspec.Struct):
-    resources: list[_Named] = []
+    resources: list[_NamedResource] = []
 
 
 UNREADABLE = (msgspec.MsgspecError, codec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -40,7 +40,7 @@ class AuditLog:
 
     def write(self, exchange: Exchange, stage: str = "ResponseComplete") -> None:
         """Append a line for a stage of a request. If writing fails, log that once; the request goes on."""
-        line = msgspec.json.encode(_event(exchange, stage, times.to_microseconds(self._clock.now()))) + b"\n"
+        line = msgspec.json.encode(_audit_event(exchange, stage, times.to_microseconds(self._clock.now()))) + b"\n"
         try:
             os.write(self._file, line)
         except OSError as error:
@@ -91,7 +91,7 @@ def _decode_yaml(body: bytes) -> _Created:
     return msgspec.convert(yaml_documents.read(body)[0].tree, _Created)
 
 
-def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
+def _audit_event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
     request = exchange.request
     who = exchange.user or request.user
     event: dict[str, Any] = {
@@ -102,12 +102,12 @@ def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
         "stage": stage,
         "requestURI": request.path[:_LONGEST_URI],
         "verb": exchange.verb or request.method.lower(),
-        "user": _user(who),
+        "user": _user_fields(who),
         "sourceIPs": [exchange.address] if exchange.address else [],
         "userAgent": request.user_agent[:200],
     }
     if who is not request.user:
-        event["impersonatedUser"] = _user(request.user)
+        event["impersonatedUser"] = _user_fields(request.user)
     if exchange.route:
         route = exchange.route
         name, uid = exchange.created
@@ -136,5 +136,5 @@ def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
     return event
 
 
-def _user(user: UserInfo) -> Any:
+def _user_fields(user: UserInfo) -> Any:
     return codec.to_tree(user)

@@ -78,14 +78,14 @@ class BootstrapTokens:
         token_id, token_secret = match.groups()
         name = bootstrap_tokens.PREFIX + token_id
         found = await self._objects.get(Secret, name, bootstrap_tokens.NAMESPACE)
-        if found is None or not self._is_good(found, token_id, token_secret):
+        if found is None or not self._is_valid(found, token_id, token_secret):
             return None
         groups = [group for group in bootstrap_tokens.value(found, "auth-extra-groups").split(",") if group]
         if not all(bootstrap_tokens.GROUP.fullmatch(group) for group in groups):
             return None
         return users.authenticated_user(f"system:bootstrap:{token_id}", groups=[users.BOOTSTRAPPERS, *groups])
 
-    def _is_good(self, secret: Secret, token_id: str, token_secret: str) -> bool:
+    def _is_valid(self, secret: Secret, token_id: str, token_secret: str) -> bool:
         end = bootstrap_tokens.expiration(secret)
         return (
             secret.type == bootstrap_tokens.TYPE

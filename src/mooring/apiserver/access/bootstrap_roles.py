@@ -113,12 +113,12 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
     return [
         *_load_recorded().cluster_role_bindings,
         # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.
-        _bound("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),
-        _bound("mooring:node-autoapprove-bootstrap", f"{_REQUESTS}:nodeclient", _group(users.JOINING_NODES)),
-        _bound("mooring:node-autoapprove-rotation", f"{_REQUESTS}:selfnodeclient", _group(users.NODES)),
+        _binding_of("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),
+        _binding_of("mooring:node-autoapprove-bootstrap", f"{_REQUESTS}:nodeclient", _group(users.JOINING_NODES)),
+        _binding_of("mooring:node-autoapprove-rotation", f"{_REQUESTS}:selfnodeclient", _group(users.NODES)),
         # kube-apiserver leaves this to installers; here the server issues its kubelet client certificate itself
-        _bound("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
-        _bound("mooring:write-groups", "mooring:write-groups", _user(users.CONTROLLERS), _user(users.SCHEDULER)),
+        _binding_of("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
+        _binding_of("mooring:write-groups", "mooring:write-groups", _user(users.CONTROLLERS), _user(users.SCHEDULER)),
     ]
 
 
@@ -130,7 +130,7 @@ def role_bindings() -> list[RoleBinding]:
     return _load_recorded().role_bindings
 
 
-def _bound(name: str, role: str, *subjects: Subject) -> ClusterRoleBinding:
+def _binding_of(name: str, role: str, *subjects: Subject) -> ClusterRoleBinding:
     reference = RoleRef(api_group=_GROUP, kind="ClusterRole", name=role)
     return ClusterRoleBinding(metadata=_metadata(name), role_ref=reference, subjects=[*subjects])
 

@@ -94,46 +94,46 @@ def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> 
     return [
         rule
         for rule in wanted
-        if not any(_covers(one, rule) for one in held) and not all(_grants(held, right) for right in _rights(rule))
+        if not any(_covers(one, rule) for one in held) and not all(_grants(held, right) for right in _rights_of(rule))
     ]
 
 
 def _count_comparisons(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
     """Return an upper bound of the comparisons in `missing_rights`, to refuse roles that would take too long."""
-    words = sum(len(words) for rule in held for words in _lists_of(rule))
-    return words * sum(1 + _size(rule) for rule in wanted)
+    words = sum(len(words) for rule in held for words in _fields_of(rule))
+    return words * sum(1 + _count_rights(rule) for rule in wanted)
 
 
-def _lists_of(rule: PolicyRule) -> tuple[list[str], ...]:
+def _fields_of(rule: PolicyRule) -> tuple[list[str], ...]:
     return rule.verbs, rule.api_groups, rule.resources, rule.resource_names, rule.non_resource_urls
 
 
 def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
     """Return whether one rule alone grants every right of another, so that single rights need no comparison."""
-    if not _all_of(wanted.verbs, held.verbs) or not all(
+    if not _includes_all(wanted.verbs, held.verbs) or not all(
         path_matches(held.non_resource_urls, path) for path in wanted.non_resource_urls
     ):
         return False
     return not wanted.resources or (
-        _all_of(wanted.api_groups, held.api_groups)
-        and _all_of(wanted.resources, held.resources)
+        _includes_all(wanted.api_groups, held.api_groups)
+        and _includes_all(wanted.resources, held.resources)
         and (
             not held.resource_names
-            or (bool(wanted.resource_names) and _all_of(wanted.resource_names, held.resource_names))
+            or (bool(wanted.resource_names) and _includes_all(wanted.resource_names, held.resource_names))
         )
     )
 
 
-def _all_of(wanted: Iterable[str], held: Sequence[str]) -> bool:
+def _includes_all(wanted: Iterable[str], held: Sequence[str]) -> bool:
     return "*" in held or set(held).issuperset(wanted)
 
 
-def _size(rule: PolicyRule) -> int:
-    verbs, groups, resources, names, paths = map(len, _lists_of(rule))
+def _count_rights(rule: PolicyRule) -> int:
+    verbs, groups, resources, names, paths = map(len, _fields_of(rule))
     return verbs * groups * resources * (names or 1) + verbs * paths
 
 
-def _rights(rule: PolicyRule) -> Iterable[_Right]:
+def _rights_of(rule: PolicyRule) -> Iterable[_Right]:
     yield from product(rule.verbs, rule.api_groups, rule.resources, rule.resource_names or [""], [""])
     yield from product(rule.verbs, [""], [""], [""], rule.non_resource_urls)
 

@@ -82,14 +82,14 @@ class Pki:
     def authority(self) -> KeyPair:
         """Return certificate and key of the authority; create them if they are missing or expire soon."""
         self._authority()
-        return self._pair("ca")
+        return self._read_pair("ca")
 
     @property
     def proxy_authority(self) -> KeyPair:
         """Return the authority that signs front proxies' certificates; these may name the user they act for."""
-        if self._load("front-proxy-ca") is None:
-            self._store("front-proxy-ca", self._new_authority("mooring-front-proxy-ca"))
-        return self._pair("front-proxy-ca")
+        if self._load_pair("front-proxy-ca") is None:
+            self._write_pair("front-proxy-ca", self._new_authority("mooring-front-proxy-ca"))
+        return self._read_pair("front-proxy-ca")
 
     def server(self, addresses: Sequence[str] = ()) -> KeyPair:
         """Return the server's certificate and key, for this machine's names and `addresses`; reissue if needed."""
@@ -113,7 +113,7 @@ class Pki:
         subject, key = request.parsed.subject, request.parsed.public_key()
         alternative = x509.SubjectAlternativeName(names) if names else None
         certificate = self._sign(
-            authority, self._builder(subject, authority, key, until), usages, purposes, alternative
+            authority, self._certificate_builder(subject, authority, key, until), usages, purposes, alternative
         )
         return certificate.public_bytes(serialization.Encoding.PEM)
 
@@ -132,7 +132,7 @@ class Pki:
         return {file: _fingerprint(key) for file, key in keys.items()}
 
     def _authority(self) -> _Loaded:
-        found = self._load("ca")
+        found = self._load_pair("ca")
         if found and not self._ends_soon(found.certificate, AUTHORITY_LIFE):
             return found
         if found and self._is_shared:
@@ -143,7 +143,7 @@ class Pki:
         if found:
             log.warning("The certificate authority expires soon and was replaced: clients need new certificates")
         made = self._new_authority("mooring-ca")
-        self._store("ca", made)
+        self._write_pair("ca", made)
         return made
 
     def _new_authority(self, common_name: str) -> _Loaded:
@@ -151,7 +151,7 @@ class Pki:
         key = _new_key()
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
         builder = (
-            self._builder(name, None, key.public_key(), self._clock.now() + AUTHORITY_LIFE)
+            self._certificate_builder(name, None, key.public_key(), self._clock.now() + AUTHORITY_LIFE)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -167,13 +167,13 @@ class Pki:
     ) -> KeyPair:
         """Return a stored certificate and key; issue new ones if missing, expiring or for other names."""
         authority = self._authority()
-        found = self._load(file)
+        found = self._load_pair(file)
         if not (found and self._is_still_valid(found.certificate, authority.certificate, subject, names)):
             key = _new_key()
-            builder = self._builder(subject, authority, key.public_key(), self._clock.now() + LIFE)
+            builder = self._certificate_builder(subject, authority, key.public_key(), self._clock.now() + LIFE)
             certificate = self._sign(authority, builder, ["digital signature"], [purpose], names)
-            self._store(file, _Loaded(certificate, key))
-        return self._pair(file)
+            self._write_pair(file, _Loaded(certificate, key))
+        return self._read_pair(file)
 
     @staticmethod
     def _sign(
@@ -218,7 +218,7 @@ class Pki:
         now = self._clock.now()
         return not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - life / 10
 
-    def _builder(
+    def _certificate_builder(
         self, subject: x509.Name, issuer: _Loaded | None, key: CertificatePublicKeyTypes, until: datetime
     ) -> x509.CertificateBuilder:
         """Return a builder of a certificate without extensions; without an issuer, a self-signed one."""
@@ -234,8 +234,8 @@ class Pki:
 
     # -- files
 
-    def _load(self, name: str) -> _Loaded | None:
-        certificate_file, key_file = self._files(name)
+    def _load_pair(self, name: str) -> _Loaded | None:
+        certificate_file, key_file = self._paths_of(name)
         if not (certificate_file.exists() and key_file.exists()):
             return None
         certificate = _parse_file(certificate_file, x509.load_pem_x509_certificate)
@@ -244,16 +244,16 @@ class Pki:
             raise PkiError(f"{certificate_file} and {key_file} do not belong together: remove both to make new ones")
         return _Loaded(certificate, key)
 
-    def _store(self, name: str, made: _Loaded) -> None:
-        certificate_file, key_file = self._files(name)
+    def _write_pair(self, name: str, made: _Loaded) -> None:
+        certificate_file, key_file = self._paths_of(name)
         write_private(key_file, _pem(made.key))
         write_private(certificate_file, made.certificate.public_bytes(serialization.Encoding.PEM))
 
-    def _pair(self, name: str) -> KeyPair:
-        certificate_file, key_file = self._files(name)
+    def _read_pair(self, name: str) -> KeyPair:
+        certificate_file, key_file = self._paths_of(name)
         return KeyPair(certificate_file, key_file, certificate_file.read_bytes(), key_file.read_bytes())
 
-    def _files(self, name: str) -> tuple[Path, Path]:
+    def _paths_of(self, name: str) -> tuple[Path, Path]:
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
 
@@ -336,12 +336,12 @@ async def require_shared_keys(pki: Pki, agree: Callable[[str, bytes], Awaitable[
 
 def write_kubeconfig(path: Path, server: str, authority: bytes, user: str, client: KeyPair) -> None:
     """Write a kubeconfig with one cluster, one user and one context, all of which name Mooring."""
-    credentials = {"client-certificate-data": _text(client.certificate), "client-key-data": _text(client.key)}
+    credentials = {"client-certificate-data": _base64(client.certificate), "client-key-data": _base64(client.key)}
     config: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": "mooring", "cluster": {"server": server, "certificate-authority-data": _text(authority)}}
+            {"name": "mooring", "cluster": {"server": server, "certificate-authority-data": _base64(authority)}}
         ],
         "users": [{"name": user, "user": credentials}],
         "contexts": [{"name": "mooring", "context": {"cluster": "mooring", "user": user}}],
@@ -356,5 +356,5 @@ def write_kubeconfig(path: Path, server: str, authority: bytes, user: str, clien
         write_private(path, content, durable=False)  # each start looks whether it is right
 
 
-def _text(pem: bytes) -> str:
+def _base64(pem: bytes) -> str:
     return base64.b64encode(pem).decode()

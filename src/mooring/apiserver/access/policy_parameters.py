@@ -56,20 +56,20 @@ class PolicyParameterChecks:
             self._check_binding(user, new)
 
     def _check_policy(self, user: UserInfo, policy: _Policy, kind: ParamKind) -> None:
-        group, resource = self._resource(kind)
+        group, resource = self._resource_of(kind)
         if not self._may(user, Attributes("get", group, resource, namespace=_ALL, name=_ALL)):
             why = (
                 f'user {_format_user(user)} must have "get" permission on all objects of the referenced paramKind '
                 f"(kind={kind.kind}, apiVersion={kind.api_version})"
             )
-            raise _refusal(policy, "paramKind", why)
+            raise _refusal_error(policy, "paramKind", why)
 
     def _check_binding(self, user: UserInfo, binding: _Binding) -> None:
         reference = binding.spec.param_ref
         assert reference is not None  # noqa: S101 - just asked for
         verb = "get" if reference.name else "list"
         kind = self._param_kind(binding)
-        group, resource = (_ALL, _ALL) if kind is None else self._resource(kind)
+        group, resource = (_ALL, _ALL) if kind is None else self._resource_of(kind)
         if self._may(user, Attributes(verb, group, resource, namespace=reference.namespace, name=reference.name)):
             return
         why = f'user {_format_user(user)} does not have "{verb}" permission on the object referenced by paramRef'
@@ -78,7 +78,7 @@ class PolicyParameterChecks:
                 f"unable to get policy {binding.spec.policy_name} to determine minimum required permissions and user "
                 f'{_format_user(user)} does not have "{verb}" permission for all groups, versions and resources'
             )
-        raise _refusal(binding, "paramRef", why)
+        raise _refusal_error(binding, "paramRef", why)
 
     def _param_kind(self, binding: _Binding) -> ParamKind | None:
         """Return the `paramKind` of a binding's policy; None if the policy is missing or has none."""
@@ -87,7 +87,7 @@ class PolicyParameterChecks:
         kv = self._store.peek(f"/registry/{plural}/{binding.spec.policy_name}")
         return msgspec.json.decode(kv.value, type=_Stored).spec.param_kind if kv is not None else None
 
-    def _resource(self, kind: ParamKind) -> tuple[str, str]:
+    def _resource_of(self, kind: ParamKind) -> tuple[str, str]:
         """Return a kind's group and resource; `*` as resource if the kind is unknown."""
         found = self._scheme.kind(kind.api_version, kind.kind)
         group = kind.api_version.rpartition("/")[0]
@@ -116,6 +116,6 @@ def _format_user(user: UserInfo) -> str:
     return f"&{{{user.username} {user.uid} [{' '.join(user.groups)}] map[]}}"
 
 
-def _refusal(obj: _Policy | _Binding, field: str, why: str) -> errors.Invalid:
+def _refusal_error(obj: _Policy | _Binding, field: str, why: str) -> errors.Invalid:
     problem = field_errors.forbidden(_SPEC.child(field), why)
     return errors.invalid(type(obj).__name__, obj.metadata.name, [problem], group=_GROUP)

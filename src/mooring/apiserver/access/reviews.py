@@ -74,7 +74,7 @@ class Reviews:
         self._tokens = tokens
         self._admit = admit
         self.answers: ResourceHandlers = {
-            ("", "serviceaccounts", "token"): self._token,
+            ("", "serviceaccounts", "token"): self._issue_token,
             (_AUTHENTICATION, "tokenreviews", ""): self._handler(TokenReview, self._review_token),
             (_AUTHENTICATION, "selfsubjectreviews", ""): self._handler(SelfSubjectReview, self._identify_user),
             (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._handler(SelfSubjectAccessReview, self._decide_self),
@@ -89,17 +89,17 @@ class Reviews:
         """Return the handler that decodes a review, sets its status by `status_of`, and responds with it."""
 
         async def handle(request: Request, route: ResourceRoute) -> Response:
-            review: Any = self._read(request, route, cls)
+            review: Any = self._read_review(request, route, cls)
             review.status = await status_of(request, review)
             return _created_response(request, review)
 
         return handle
 
-    async def _token(self, request: Request, route: ResourceRoute) -> Response:
+    async def _issue_token(self, request: Request, route: ResourceRoute) -> Response:
         kind = self._scheme.kind(f"{_AUTHENTICATION}/v1", "TokenRequest")
         if kind is None:
             raise errors.path_not_found()
-        wanted = self._read(request, route, TokenRequest, kind)
+        wanted = self._read_review(request, route, TokenRequest, kind)
         await self._admit(request, route, wanted)
         await self._tokens.check_node(request.user, route.namespace, route.name, wanted)
         return _created_response(request, await self._tokens.issue(route.namespace, route.name, wanted))
@@ -146,7 +146,7 @@ class Reviews:
         user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
         return await self._decide(user, spec)
 
-    def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
+    def _read_review(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
         """Decode the review in a request's body; raise BadRequest if it is malformed, Invalid if a field is wrong."""
         obj = read_object(request, kind or route.kind, FieldValidation.IGNORE).object
         assert isinstance(obj, object_type)  # noqa: S101 - the route's kind has this type
@@ -161,7 +161,7 @@ class Reviews:
     async def _decide(
         self, user: UserInfo, spec: SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec
     ) -> SubjectAccessReviewStatus:
-        attributes = _attributes(spec.resource_attributes, spec.non_resource_attributes)
+        attributes = _reviewed_action(spec.resource_attributes, spec.non_resource_attributes)
         await self._authorizer.prepare(user, attributes)
         decision = self._authorizer.authorize(user, attributes)
         return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
@@ -175,7 +175,7 @@ def _created_response(request: Request, obj: Resource) -> Response:
     return Response(201, body, content_type)
 
 
-def _attributes(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
+def _reviewed_action(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
     """Return the action that an access review asks about, in the form that the authorizer takes."""
     if other:
         return Attributes(verb=other.verb, path=other.path or "/")

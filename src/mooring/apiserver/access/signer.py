@@ -49,10 +49,10 @@ class Signer:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             follow = group.create_task(self._requests.run(), name="requests for certificates")
-            work = group.create_task(self._work(), name="signing of certificates")
+            work = group.create_task(self._sign_approved(), name="signing of certificates")
             follow.add_done_callback(lambda _: work.cancel())
 
-    async def _work(self) -> None:
+    async def _sign_approved(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -85,7 +85,7 @@ class Signer:
             )
             csr.status.conditions = [*csr.status.conditions, failed]
         else:
-            csr.status.certificate = self._pki.sign_request(request, csr.spec.usages, _life(csr, self._longest))
+            csr.status.certificate = self._pki.sign_request(request, csr.spec.usages, _lifetime_of(csr, self._longest))
         return why
 
 
@@ -99,6 +99,6 @@ def _is_ready(csr: CertificateSigningRequest) -> bool:
     )
 
 
-def _life(csr: CertificateSigningRequest, longest: timedelta) -> timedelta:
+def _lifetime_of(csr: CertificateSigningRequest, longest: timedelta) -> timedelta:
     seconds = csr.spec.expiration_seconds
     return longest if seconds is None else min(longest, max(_SHORTEST, timedelta(seconds=seconds)))

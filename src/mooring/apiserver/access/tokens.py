@@ -66,7 +66,7 @@ class ServiceAccountTokens:
             raise errors.not_found("serviceaccounts", name)
         seconds = request.spec.expiration_seconds or _DEFAULT_SECONDS
         private = {"namespace": namespace, "serviceaccount": _reference(account)}
-        private |= await self._bound(request.spec.bound_object_ref, namespace, name)
+        private |= await self._bound_claims(request.spec.bound_object_ref, namespace, name)
         now = self._clock.now()
         expires = now + timedelta(seconds=seconds)
         audiences = request.spec.audiences or [ISSUER]
@@ -97,7 +97,7 @@ class ServiceAccountTokens:
 
     async def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> VerifiedToken | str:
         """Return a token's user and those of `audiences` it is for; if it is invalid, the reason as text."""
-        claims = self._claims(token)
+        claims = self._verified_claims(token)
         if isinstance(claims, str):
             return claims
         now = self._clock.now().timestamp()
@@ -116,9 +116,9 @@ class ServiceAccountTokens:
                 continue  # the node of a pod is a claim that binds nothing
             if (bound := private.get(kind.lower())) and not await self._exists(object_type, bound, namespace):
                 return f"the {kind.lower()} that the token is bound to does not exist any more"
-        return VerifiedToken(_user(namespace, account, private, claims), meant)
+        return VerifiedToken(_user_of(namespace, account, private, claims), meant)
 
-    def _claims(self, token: str) -> dict[str, Any] | str:
+    def _verified_claims(self, token: str) -> dict[str, Any] | str:
         digest = hashlib.sha256(token.encode()).digest()
         if known := self._verified.get(digest):
             return known
@@ -133,7 +133,7 @@ class ServiceAccountTokens:
         found = await self._objects.get(object_type, bound.get("name", ""), "" if object_type is Node else namespace)
         return found is not None and found.metadata.uid == bound.get("uid")
 
-    async def _bound(self, wanted: BoundObjectReference | None, namespace: str, account: str) -> dict[str, Any]:
+    async def _bound_claims(self, wanted: BoundObjectReference | None, namespace: str, account: str) -> dict[str, Any]:
         if wanted is None:
             return {}
         object_type = _BOUND.get(wanted.kind)
@@ -161,7 +161,7 @@ def _reference(obj: Resource) -> dict[str, str]:
     return {"name": obj.metadata.name, "uid": obj.metadata.uid}
 
 
-def _user(namespace: str, account: dict[str, str], private: dict[str, Any], claims: dict[str, Any]) -> UserInfo:
+def _user_of(namespace: str, account: dict[str, str], private: dict[str, Any], claims: dict[str, Any]) -> UserInfo:
     user = users.authenticated_user(
         users.service_account_name(namespace, account["name"]),
         account["uid"],
@@ -182,14 +182,14 @@ async def audiences_of(pod: Pod, objects: Objects) -> set[str]:
         for source in volume.projected.sources if volume.projected else ():
             if source.service_account_token:
                 found.add(source.service_account_token.audience)
-        driver = await _driver(pod, volume, objects)
+        driver = await _csi_driver_of(pod, volume, objects)
         if driver:
             known = await objects.get(CSIDriver, driver)
             found |= {request.audience for request in known.spec.token_requests} if known else set()
     return found
 
 
-async def _driver(pod: Pod, volume: Volume, objects: Objects) -> str:
+async def _csi_driver_of(pod: Pod, volume: Volume, objects: Objects) -> str:
     if volume.csi:
         return volume.csi.driver
     if volume.persistent_volume_claim:
@@ -227,10 +227,10 @@ class IssuerPages:
                 }
                 return Response(200, msgspec.json.encode(configuration), "application/json", dict(_HEADERS))
             case "/openid/v1/jwks":
-                return Response(200, msgspec.json.encode(self._keys()), "application/jwk-set+json", dict(_HEADERS))
+                return Response(200, msgspec.json.encode(self._key_set()), "application/jwk-set+json", dict(_HEADERS))
         return None
 
-    def _keys(self) -> dict[str, Any]:
+    def _key_set(self) -> dict[str, Any]:
         numbers = self._key.public_numbers()
         key = {
             "use": "sig",

@@ -115,7 +115,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         connected = transport.get_extra_info("socket")
         self._client = Client(_address(connected), transport.get_extra_info("peercert"))
-        self._expect_headers()
+        self._start_header_timer()
         _keep_alive(connected)
         if self.stopping:
             self.shutdown()
@@ -150,7 +150,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         if self._in_message and not self._transport.is_closing():
             if self._in_headers and self._header_timer is None:
-                self._expect_headers()
+                self._start_header_timer()
             self._header_bytes += len(data)
             if self._header_bytes > self.limits.header_bytes:
                 self._refuse_head()
@@ -182,7 +182,7 @@ class HttpProtocol(asyncio.Protocol):
         if len(self._url) + sum(map(len, chain.from_iterable(self._headers))) > self.limits.header_bytes:
             self._refusal = _TOO_LARGE
             raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` refuses the request
-        self._begin()
+        self._begin_request()
 
     def on_body(self, body: bytes) -> None:
         self._header_bytes = 0  # trailers and the sizes of chunks count as headers
@@ -203,7 +203,7 @@ class HttpProtocol(asyncio.Protocol):
 
     # -- requests
 
-    def _begin(self) -> None:
+    def _begin_request(self) -> None:
         """Queue a request whose headers are complete; start handling it unless an earlier one is being handled."""
         parser = self._parser
         version = parser.get_http_version()
@@ -220,13 +220,13 @@ class HttpProtocol(asyncio.Protocol):
         served.source = self
         served.in_chunks = version != _OLD
         if self._running is None:
-            self._start(served)
+            self._start_handling(served)
         else:
             self._pause_reading()
             self._pipeline = self._pipeline or deque()
             self._pipeline.append(served)
 
-    def _start(self, served: ServedCall) -> None:
+    def _start_handling(self, served: ServedCall) -> None:
         self._running = served
         self.calls.add(served)
         served.task = self.loop.create_task(self._respond(served))
@@ -259,9 +259,9 @@ class HttpProtocol(asyncio.Protocol):
                 if self._writable:
                     await self._writable.wait()
                 if not served.disconnected:
-                    head = self._head(served, response)
+                    head = self._encode_head(served, response)
                     self._transport.write(head if served.method == "HEAD" else head + body)
-                    self._finish(served)
+                    self._finish_response(served)
             else:
                 await self._send_long(served, response)
         except BaseException as error:
@@ -303,7 +303,7 @@ class HttpProtocol(asyncio.Protocol):
             if close and not is_pushed:
                 await close()
 
-    def _head(self, served: ServedCall, response: Response) -> bytes:
+    def _encode_head(self, served: ServedCall, response: Response) -> bytes:
         """Return the bytes of a response's status line and headers; discard the unread body of its request."""
         served.response_started = True
         more = [] if served.keep_alive else ["connection: close\r\n"]
@@ -317,7 +317,7 @@ class HttpProtocol(asyncio.Protocol):
 
     async def _send_in_pieces(self, served: ServedCall, response: Response, pieces: AsyncIterator[bytes]) -> None:
         """Send each piece of a body that is an iterator, until it ends or the client disconnects."""
-        self._transport.write(self._head(served, response))  # before the first piece, which may take long
+        self._transport.write(self._encode_head(served, response))  # before the first piece, which may take long
         if not self._pipeline:
             self._resume_reading()
         if served.method != "HEAD":
@@ -337,9 +337,9 @@ class HttpProtocol(asyncio.Protocol):
                 served.is_streaming = served.ends_with_server = False
             if served.in_chunks:
                 self._transport.write(encode_chunk(b""))
-        self._finish(served)
+        self._finish_response(served)
 
-    def _finish(self, served: ServedCall) -> None:
+    def _finish_response(self, served: ServedCall) -> None:
         """After a response, close the connection, start the next pipelined request, or wait for one."""
         served.response_complete = True
         self._running = None
@@ -351,7 +351,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._resume_reading()
         if self._pipeline:
-            self._start(self._pipeline.popleft())
+            self._start_handling(self._pipeline.popleft())
             return
         self._idle_since = self.loop.time()
         if self._idle_timer is None:
@@ -385,7 +385,7 @@ class HttpProtocol(asyncio.Protocol):
             stream.end()
             return
         self._stream, self._pushed = stream, pushed
-        self._transport.write(self._head(served, response))
+        self._transport.write(self._encode_head(served, response))
         if self._call is served and not self._in_headers:  # no pipelined request
             self._parser = None
             self._headers, self._url = [], b""
@@ -404,7 +404,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def write(self, chunk: bytes) -> None:
         stream, served = cast("Stream", self._stream), cast("ServedCall", self._running)
-        stream.sent(len(chunk))
+        stream.count_bytes(len(chunk))
         self._transport.write(encode_chunk(chunk) if served.in_chunks else chunk)
 
     def end(self) -> None:
@@ -413,7 +413,7 @@ class HttpProtocol(asyncio.Protocol):
         stream.end()
         if served.in_chunks:
             self._transport.write(encode_chunk(b""))
-        self._finish(served)
+        self._finish_response(served)
 
     def break_off(self) -> None:
         """Close the connection without the last chunk, so that the client notices that the body is incomplete."""
@@ -462,15 +462,15 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.close()
         else:
             self._call.keep_alive = False
-        self._hang_up()
+        self._abort_when_sent()
 
-    def _hang_up(self) -> None:
+    def _abort_when_sent(self) -> None:
         if self._transport.is_closing() and not _is_unsent(self._transport):
             self._transport.abort()
         else:
-            self.loop.call_later(_HANG_UP_SECONDS, self._hang_up)
+            self.loop.call_later(_HANG_UP_SECONDS, self._abort_when_sent)
 
-    def _expect_headers(self) -> None:
+    def _start_header_timer(self) -> None:
         # `close` would wait another half minute until a client that is that slow closes TLS
         self._header_timer = self.loop.call_later(self.limits.header_seconds, self._transport.abort)
 

@@ -83,7 +83,7 @@ class Stream:
         """Return the body if it can write itself to the connection (`Pushed`); None if it must be iterated over."""
         return self._body if isinstance(self._body, Pushed) and self._body.can_follow else None
 
-    def sent(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
         """Add to the count of sent bytes, for what was sent without iterating over this body."""
         self._exchange.bytes_sent += size
 

@@ -222,7 +222,7 @@ class TlsTransport(asyncio.Transport):
         self._is_closing = True
         self._timer = self._loop.call_later(_FAREWELL_SECONDS, self.abort)
         if not self._peer_has_closed:
-            self._loop.add_reader(self._socket, self._discard)
+            self._loop.add_reader(self._socket, self._read_until_closed)
         if self._unsent is None:
             self._send_close_notify()
 
@@ -236,7 +236,7 @@ class TlsTransport(asyncio.Transport):
         if self._peer_has_closed:
             self.abort()
 
-    def _discard(self) -> None:
+    def _read_until_closed(self) -> None:
         try:
             if self._socket.recv(_RECORD):
                 return

@@ -119,7 +119,7 @@ class Definitions(KindsFollower):
             if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
                 self._accept_names(definition, group)
         elif CLEANUP_FINALIZER in definition.metadata.finalizers:
-            _start(self._cleaning_up, name, self._clean_up(definition))
+            _start_task(self._cleaning_up, name, self._clean_up(definition))
         if holds(definition, ESTABLISHED):
             self._serve(definition)
         else:
@@ -134,7 +134,7 @@ class Definitions(KindsFollower):
         status = status_of(without_names(definition) if from_scratch else definition, others, self._now())
         if status != definition.status and name not in self._accepting:
             self._pending_status[name] = structs.replace(definition, status=status)
-            _start(self._accepting, name, self._write_status(definition, status))
+            _start_task(self._accepting, name, self._write_status(definition, status))
 
     # -- serving
 
@@ -155,7 +155,7 @@ class Definitions(KindsFollower):
         if changed:
             if waiting := self._late_writes.pop(name, None):
                 waiting.cancel()
-            _start(self._late_writes, name, self._wait_for_late_writes(kinds))
+            _start_task(self._late_writes, name, self._wait_for_late_writes(kinds))
         log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
 
     async def _wait_for_late_writes(self, kinds: "CustomKinds") -> None:
@@ -235,7 +235,7 @@ class Definitions(KindsFollower):
         return times.to_seconds(self._clock.now())
 
 
-def _start(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any, Any, None]) -> None:
+def _start_task(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any, Any, None]) -> None:
     """Start a background task for a definition, unless it has one that runs."""
     if name in tasks:
         work.close()

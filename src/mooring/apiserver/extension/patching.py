@@ -28,11 +28,11 @@ class TreePatching:
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
         node = schema_of(self._kind(kind).type)
-        unknown = [*_unknown(config, node)]
+        unknown = [*_unknown_fields(config, node)]
         if unknown:
             problem = "\n".join(f"{path}: field not declared in schema" for path in unknown)
             raise MutationError(f"error applying patch: failed to convert patch object to typed object: {problem}")
-        atomic = [*_atomics(config, node)]
+        atomic = [*_atomic_fields(config, node)]
         if atomic:
             problem = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
             raise MutationError(f"error applying patch: invalid ApplyConfiguration: {problem}")
@@ -69,30 +69,30 @@ class TreePatching:
         return found
 
 
-def _unknown(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
+def _unknown_fields(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
     """Yield the paths of fields in a value that its type's schema does not define."""
     if node is None:
         yield path
     else:
-        for place, each, child in _children(value, node, path):
-            yield from _unknown(each, child, place)
+        for place, each, child in _child_values(value, node, path):
+            yield from _unknown_fields(each, child, place)
 
 
-def _atomics(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
+def _atomic_fields(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
     """Yield the paths of atomic lists, maps and structs in a value, which an apply may not set in part."""
     if node is None:
         return
     if node.is_atomic and _holds_children(value, node):
         yield path
-    for place, each, child in _children(value, node, path):
-        yield from _atomics(each, child, place)
+    for place, each, child in _child_values(value, node, path):
+        yield from _atomic_fields(each, child, place)
 
 
 def _holds_children(value: Any, node: Node) -> bool:
     return node.shape == "list" if isinstance(value, list) else isinstance(value, dict) and node.shape in _OBJECTS
 
 
-def _children(value: Any, node: Node, path: str) -> Iterator[tuple[str, Any, Node | None]]:
+def _child_values(value: Any, node: Node, path: str) -> Iterator[tuple[str, Any, Node | None]]:
     if not _holds_children(value, node):
         return
     if isinstance(value, dict):

@@ -114,7 +114,7 @@ def partial_metadata(head: bytes, metadata: bytes) -> bytes:
     return head[:-1] + metadata + b"}"
 
 
-def member(name: str, value: str) -> bytes:
+def string_field(name: str, value: str) -> bytes:
     """Return a field with a string value as JSON, as it occurs in objects: `"name":"value"`."""
     return json.encode(name) + b":" + json.encode(value)
 

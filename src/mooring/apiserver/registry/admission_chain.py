@@ -106,4 +106,4 @@ class Chain:
         finally:
             if self._metrics is not None:
                 seconds = perf_counter() - began
-                self._metrics.step(name, type_, attributes.operation, seconds, rejected=rejected)
+                self._metrics.record_step(name, type_, attributes.operation, seconds, rejected=rejected)

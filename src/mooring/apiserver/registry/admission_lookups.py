@@ -1,6 +1,6 @@
 """Look up the cluster state that admission needs: namespaces, service accounts, classes, limit ranges and pods.
 
-Admission never waits, so `AdmissionLookups.about` first makes sure that this server's memory has the objects that a
+Admission never waits, so `AdmissionLookups.load_for` first makes sure that this server's memory has the objects that a
 request names; for example, a namespace can be used as soon as any server has acknowledged its creation. The lookups
 then read memory, and decode through the cache. The last two functions are for the quota usage of ResourceClaims.
 """
@@ -80,7 +80,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
             DerivedValue(store, "/registry/deviceclasses/", DeviceClass, _extended_resources),
         )
 
-    async def about(self, obj: Resource | None, namespace: str) -> "AdmissionLookups":
+    async def load_for(self, obj: Resource | None, namespace: str) -> "AdmissionLookups":
         """Load the objects that a write of `obj` depends on into memory; return lookups that read them."""
         if namespace and self.store.peek(f"/registry/namespaces/{namespace}") is None:
             await self.store.get(f"/registry/namespaces/{namespace}")

@@ -74,7 +74,7 @@ class AdmissionMetrics:
         self._checked = (self._validations, self._validation_seconds, self._mutations, self._mutation_seconds)
         registry.register(CountsCollector(*self._counted, *self._checked))
 
-    def step(self, name: str, type_: str, operation: str, seconds: float, *, rejected: bool) -> None:
+    def record_step(self, name: str, type_: str, operation: str, seconds: float, *, rejected: bool) -> None:
         """Record the seconds that all policies, or all webhooks, took for one request."""
         self._controllers.observe((name, type_, operation, _flag(rejected)), seconds)
 

@@ -190,19 +190,19 @@ class HandlerContext:
             page = await self.store.range(stored.prefix_of(namespace))
             await self.store.write_all([Delete(kv.key) for kv in page.items])
 
-    def may_extend(self, call: Call, operation: str) -> bool:
+    def may_match_extensions(self, call: Call, operation: str) -> bool:
         """Return whether a policy or webhook may match a write, so that the write must consult them."""
         if self.extensions.is_idle:
             return False
         return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
 
-    def may_share(self, call: Call, operation: str) -> bool:
+    def may_share_admission(self, call: Call, operation: str) -> bool:
         """Return whether a batch's pods may share one admission: no policy, webhook or quota must see each."""
         return (
             call.stored.hub.type is Pod
             and call.kind is call.stored.hub
             and users.NODES not in call.request.user.groups
-            and not self.may_extend(call, operation)
+            and not self.may_match_extensions(call, operation)
             and (operation == CREATE or self.accounting.has_no_quotas(call.namespace))
         )
 
@@ -257,7 +257,7 @@ class HandlerContext:
         """Return the input of built-in admission: user, operation, and lookups for a write of `obj`."""
         return admission.Request(
             options=self.options,
-            lookups=await self.lookups.about(obj, call.namespace),
+            lookups=await self.lookups.load_for(obj, call.namespace),
             now=self.clock.now(),
             namespace=call.namespace,
             name=call.name,

@@ -50,11 +50,11 @@ class _Labels(msgspec.Struct):
     labels: dict[str, str] | None = None
 
 
-class _Labelled(msgspec.Struct):
+class _LabelledObject(msgspec.Struct):
     metadata: _Labels
 
 
-_LABELS, _LABELLED = msgspec.json.Decoder(_Labels), msgspec.json.Decoder(_Labelled)
+_LABELS, _LABELLED = msgspec.json.Decoder(_Labels), msgspec.json.Decoder(_LabelledObject)
 
 
 def labels_of(kv: KeyValue) -> Mapping[str, str]:

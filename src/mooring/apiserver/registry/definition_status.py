@@ -111,7 +111,7 @@ def _accept_names(
         ("kind", "KindConflict", kinds),
         ("list_kind", "ListKindConflict", kinds),
     ):
-        clash = _clash(getattr(wanted, attribute), getattr(names, attribute), used)
+        clash = _conflict_message(getattr(wanted, attribute), getattr(names, attribute), used)
         if clash:
             conflict = (reason, clash)
         else:
@@ -120,7 +120,7 @@ def _accept_names(
     return names, conflict
 
 
-def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str:
+def _conflict_message(wanted: str | list[str], own: str | list[str], used: set[str]) -> str:
     """Return a message with the wanted names that other definitions have; empty without a conflict."""
     mine = {own} if isinstance(own, str) else set(own)
     asked = [wanted] if isinstance(wanted, str) else wanted

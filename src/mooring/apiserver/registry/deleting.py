@@ -121,7 +121,7 @@ class Deletion(Write, eq=False):
         if is_gone and not options.dry_run and isinstance(obj, Namespace):
             await context.clear_unserved(call.name)
         charge = context.accounting.change(stored.hub, None, before, "") if is_gone else None
-        if self.template is not None and charge is None and not call.warnings and not _names_version(options):
+        if self.template is not None and charge is None and not call.warnings and not _requires_version(options):
             self.template.keep(stored, kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
             value = await encode_object(call, obj, len(kv.value))  # the response shows the mark
@@ -166,26 +166,26 @@ class LastUpdate(Write, eq=False):
             if reused is not None and reused.is_gone:
                 first = update.draft_update(kv, reused.value)
                 expected = JUST_WRITTEN if first.puts else kv.mod_revision
-                return self._both(first, deletion.draft_deletion(kv, Delete(kv.key, expect=expected), reused.uid))
+                return self._combine(first, deletion.draft_deletion(kv, Delete(kv.key, expect=expected), reused.uid))
         template, update.template = update.template, None  # it keeps only pairs of update and deletion
         first = await update.draft()
         update.template = template
         try:
             options = deletion.options = deletion.options or deletion.read()
-            if kv is None or first.charge is not None or _names_version(options) or _deletes(first):
+            if kv is None or first.charge is not None or _requires_version(options) or _removes_object(first):
                 return await self._one_by_one()
             stored_at = JUST_WRITTEN if first.puts else kv.mod_revision
             after = KeyValue(kv.key, first.value, kv.create_revision, stored_at)
             last = await deletion.draft_of(after, options)
         except errors.StatusError as error:
-            return replace(first, respond=partial(_reject_row, first, error))
+            return replace(first, respond=partial(_respond_with_rejection, first, error))
         if last.charge is not None:
             return await self._one_by_one()
-        if template is not None and _deletes(last) and not (call.warnings or deletion.call.warnings):
+        if template is not None and _removes_object(last) and not (call.warnings or deletion.call.warnings):
             template.keep(call.stored, kv, first.value, update.given, is_gone=True)
-        return self._both(first, last)
+        return self._combine(first, last)
 
-    def _both(self, first: Draft, last: Draft) -> Draft:
+    def _combine(self, first: Draft, last: Draft) -> Draft:
         async def respond(revisions: Sequence[int]) -> Followed:
             at = len(first.puts)
             done, deleted = await first.respond(revisions[:at]), await last.respond(revisions[at:])
@@ -195,27 +195,27 @@ class LastUpdate(Write, eq=False):
 
     async def _one_by_one(self) -> Draft:
         """Commit the update, then return the draft that deletes the object, for the executor to commit."""
-        done = await self.update.writing.writer.one(self.update)
+        done = await self.update.writing.writer.execute_one(self.update)
         try:
             draft = await self.deletion.draft()
         except errors.StatusError as error:
-            return Draft((), partial(_follow, done, error))
-        return replace(draft, respond=partial(_follow, done, draft))
+            return Draft((), partial(_respond_to_both, done, error))
+        return replace(draft, respond=partial(_respond_to_both, done, draft))
 
 
-def _names_version(options: DeleteOptions) -> bool:
+def _requires_version(options: DeleteOptions) -> bool:
     return options.preconditions is not None and bool(options.preconditions.resource_version)
 
 
-def _deletes(draft: Draft) -> bool:
+def _removes_object(draft: Draft) -> bool:
     return any(isinstance(put, Delete) for put in draft.puts)
 
 
-async def _reject_row(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> Followed:
+async def _respond_with_rejection(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> Followed:
     return Followed(cast("Response", await first.respond(revisions)), error)
 
 
-async def _follow(done: Response, last: Draft | errors.StatusError, revisions: Sequence[int]) -> Followed:
+async def _respond_to_both(done: Response, last: Draft | errors.StatusError, revisions: Sequence[int]) -> Followed:
     return Followed(done, cast("Response", await last.respond(revisions)) if isinstance(last, Draft) else last)
 
 

@@ -107,7 +107,7 @@ class Resources:
                 if handler is not None:
                     return await handler(call)
                 make = self._pods.bind if is_binding else self._maker(route, verb)
-                return await self._writer.one(make(call, None))
+                return await self._writer.execute_one(make(call, None))
             except errors.StatusError as error:
                 error.warnings = call.warnings
                 raise
@@ -156,7 +156,7 @@ class Resources:
         shares = {"create": call.subresource == "", "update": call.subresource == "status"}
         if call.request.row is None or not shares.get(verb, True):
             return None
-        if not self.context.may_share(call, _OPERATIONS[verb]):
+        if not self.context.may_share_admission(call, _OPERATIONS[verb]):
             return None
         return Template(keeps_spec=verb == "delete" or call.subresource == "status")
 

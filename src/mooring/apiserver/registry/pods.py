@@ -114,7 +114,7 @@ class Pods:
             await self._take_from_budget(call, pod, dry_run=dry_run)
         if not dry_run and pod.metadata.deletion_timestamp is None:
             await self._mark(call)
-        await self._writer.one(self._deleting.admitted_deletion(call, options))
+        await self._writer.execute_one(self._deleting.admitted_deletion(call, options))
         return respond(call, codec.encode(_SUCCESS), 201)
 
     def labels(self, binding: Binding) -> Mapping[str, str]:

@@ -63,7 +63,7 @@ class Reading:
         view = view_for(self._context, call)
         selection = self._context.selections.of(request, call.kind, call.stored)
         wanted = list_version(call)
-        page = await self._page(call, selection, wanted)
+        page = await self._read_page(call, selection, wanted)
         if call.stored.needs_webhook:
             await call.stored.prepare([kv.value for kv in page.items], call.kind)
         metadata = ListMeta(resource_version=str(page.revision))
@@ -79,8 +79,8 @@ class Reading:
             return Response(200, in_turns(pieces), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
-    async def _page(self, call: Call, selection: Selection, wanted: ListVersion) -> _Page:
-        limit = _limit(call)
+    async def _read_page(self, call: Call, selection: Selection, wanted: ListVersion) -> _Page:
+        limit = _parse_limit(call)
         token = _decode_token(call.request.parameter("continue"))
         after_key = call.stored.prefix + token.start if token else ""
         if token:
@@ -177,7 +177,7 @@ def too_large_version(wanted: int, current: int) -> errors.Timeout:
     return error
 
 
-def _limit(call: Call) -> int:
+def _parse_limit(call: Call) -> int:
     text = call.request.parameter("limit")
     if not text:
         return 0

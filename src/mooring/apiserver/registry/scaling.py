@@ -40,7 +40,7 @@ class Scaling:
 
     async def get(self, call: Call) -> Response:
         kv = await self._context.find(call)
-        obj, paths = call.stored.decode(kv.value, kv.mod_revision), _paths(call.kind)
+        obj, paths = call.stored.decode(kv.value, kv.mod_revision), _scale_paths(call.kind)
         if isinstance(obj, Dynamic) and paths and value_at(obj.content, paths.spec_replicas_path) is None:
             raise errors.internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
         return respond(call, codec.encode(scale_of(obj, paths)))
@@ -50,13 +50,13 @@ class Scaling:
         decoded = read_body(call.request, Scale, "Scale", self._kind.api_version, options.validation)
         call.warn(*decoded.warnings)
         check_type(decoded.object, self._kind)
-        return await self._change(call, options, _scaled_by(lambda _: decoded.object, _paths(call.kind)))
+        return await self._write_change(call, options, _scaled_by(lambda _: decoded.object, _scale_paths(call.kind)))
 
     async def patch(self, call: Call) -> Response:
         is_apply = call.request.content_type == APPLY
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if is_apply:
-            return await self._change(call, options, self._apply_scale(call, options), managed_already=True)
+            return await self._write_change(call, options, self._apply_scale(call, options), managed_already=True)
         patcher = patcher_for(call.request.content_type, call.request.body, self._kind)
 
         def patch_scale(scale: Scale) -> Scale:
@@ -70,7 +70,7 @@ class Scaling:
             check_type(decoded, self._kind)
             return decoded
 
-        return await self._change(call, options, _scaled_by(patch_scale, _paths(call.kind)))
+        return await self._write_change(call, options, _scaled_by(patch_scale, _scale_paths(call.kind)))
 
     def _apply_scale(self, call: Call, options: WriteOptions) -> Change:
         """Return a function that applies a Scale's replicas to the scaled object (server-side apply)."""
@@ -79,7 +79,7 @@ class Scaling:
         _check_replicas(call.name, replicas.get("replicas", 0))
         metadata = {name: text for name, text in scale["metadata"].items() if name in _IDENTITY}
         config = {"apiVersion": call.kind.api_version, "kind": call.kind.kind, "metadata": metadata, "spec": replicas}
-        paths = _paths(call.kind)
+        paths = _scale_paths(call.kind)
         if paths is not None:
             del config["spec"]
             config = with_value(config, paths.spec_replicas_path, replicas["replicas"]) if replicas else config
@@ -87,21 +87,21 @@ class Scaling:
 
         def apply_scale(old: Resource) -> Resource:
             new = applier.change(old)
-            _set_replicas(new, _replicas(new, paths), paths)  # a missing number is 0, whatever the default
+            _set_replicas(new, _replicas_of(new, paths), paths)  # a missing number is 0, whatever the default
             return new
 
         return apply_scale
 
-    async def _change(
+    async def _write_change(
         self, call: Call, options: WriteOptions, change: Change, *, managed_already: bool = False
     ) -> Response:
-        paths = _paths(call.kind)
+        paths = _scale_paths(call.kind)
 
-        def into(obj: Resource, scale: Resource | None) -> None:
+        def write_replicas(obj: Resource, scale: Resource | None) -> None:
             if isinstance(scale, Scale):
                 _set_replicas(obj, scale.spec.replicas, paths)
 
-        view = Projection(self._kind, lambda obj: scale_of(obj, paths), into)
+        view = Projection(self._kind, lambda obj: scale_of(obj, paths), write_replicas)
 
         async def answer(written: Written) -> Response:
             if call.stored.needs_webhook:
@@ -120,7 +120,7 @@ class Scaling:
             view=view,
             respond=answer,
         )
-        return await self._writing.writer.one(write)
+        return await self._writing.writer.execute_one(write)
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:
@@ -136,22 +136,22 @@ def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None)
         kind="Scale",
         api_version=f"{_GROUP}/{_VERSION}",
         metadata=metadata,
-        spec=ScaleSpec(replicas=_replicas(obj, paths)),
-        status=_status(obj, paths),
+        spec=ScaleSpec(replicas=_replicas_of(obj, paths)),
+        status=_scale_status(obj, paths),
     )
 
 
-def _replicas(obj: Resource, paths: CustomResourceSubresourceScale | None) -> int:
+def _replicas_of(obj: Resource, paths: CustomResourceSubresourceScale | None) -> int:
     if isinstance(obj, Dynamic) and paths is not None:
         return _number_at(obj, paths.spec_replicas_path)
     return cast("_Scalable", obj).spec.replicas or 0
 
 
-def _status(obj: Resource, paths: CustomResourceSubresourceScale | None) -> ScaleStatus:
+def _scale_status(obj: Resource, paths: CustomResourceSubresourceScale | None) -> ScaleStatus:
     if isinstance(obj, Dynamic) and paths is not None:
         selector = value_at(obj.content, paths.label_selector_path) if paths.label_selector_path else ""
         return ScaleStatus(replicas=_number_at(obj, paths.status_replicas_path), selector=str(selector or ""))
-    return ScaleStatus(replicas=cast("_Scalable", obj).status.replicas, selector=_selector(obj))
+    return ScaleStatus(replicas=cast("_Scalable", obj).status.replicas, selector=_selector_of(obj))
 
 
 def _number_at(obj: Dynamic, path: str) -> int:
@@ -159,12 +159,12 @@ def _number_at(obj: Dynamic, path: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _paths(kind: Kind) -> CustomResourceSubresourceScale | None:
+def _scale_paths(kind: Kind) -> CustomResourceSubresourceScale | None:
     subresources = kind.custom.version.subresources if kind.custom else None
     return subresources.scale if subresources else None
 
 
-def _selector(obj: Resource) -> str:
+def _selector_of(obj: Resource) -> str:
     selector = cast("_Scalable", obj).spec.selector
     if isinstance(obj, ReplicationController):
         return str(label_selector.from_labels(selector or {}))

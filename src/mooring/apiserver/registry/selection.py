@@ -167,12 +167,12 @@ def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _Hint | Non
     for requirement in labels.requirements:
         value = labels.requires_exactly(requirement.key)
         if value is not None:
-            return _Hint(json_bytes.member(requirement.key, value), in_metadata=True)
+            return _Hint(json_bytes.string_field(requirement.key, value), in_metadata=True)
     known = FIELDS.get((kind.group, kind.kind), {})
     for term in fields.terms:
         field = known.get(term.field)
         if field and not (term.negated or field.default or field.fallback or _MAY_BE_UNQUOTED.fullmatch(term.value)):
-            return _Hint(json_bytes.member(field.path.rpartition(".")[2], term.value), in_metadata=False)
+            return _Hint(json_bytes.string_field(field.path.rpartition(".")[2], term.value), in_metadata=False)
     return None
 
 

@@ -90,7 +90,7 @@ class Write(msgspec.Struct, eq=False):
     @property
     def is_extended(self) -> bool:
         """Return whether policies or webhooks may match; if so, a batch's writes are prepared concurrently."""
-        return self.context.may_extend(self.call, self.operation)
+        return self.context.may_match_extensions(self.call, self.operation)
 
     async def draft(self) -> Draft:
         """Read, change and admit the object; return the store operations, not yet committed. Raise a `StatusError`."""
@@ -122,7 +122,7 @@ class Writer:
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
 
-    async def one(self, write: Write) -> Response:
+    async def execute_one(self, write: Write) -> Response:
         """Execute one write and return its response; raise its error."""
         [outcome] = await self.execute([write])
         if isinstance(outcome, Exception):

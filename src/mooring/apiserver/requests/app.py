@@ -117,7 +117,7 @@ class Application:
         exchange = self._exchange(request, call.client.address)
         try:
             if call.query:
-                request.query = _query(call.query)
+                request.query = _parse_query(call.query)
             client = call.client
             if client.certificate_ends is not None:
                 self.metrics.record_certificate(client.certificate_ends - exchange.received.timestamp())
@@ -491,7 +491,7 @@ def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
     return body + b"\n", JSON
 
 
-def _query(raw: bytes) -> Mapping[str, Sequence[str]]:
+def _parse_query(raw: bytes) -> Mapping[str, Sequence[str]]:
     if not raw:
         return {}
     try:

@@ -60,12 +60,12 @@ class Health:
             name = _OTHER_NAMES.get(parts[1], parts[1])
             if name not in checks:
                 raise errors.path_not_found()
-            return await _answer(name, {name: checks[name]}, (), verbose=request.flag("verbose"), single=True)
+            return await _run_checks(name, {name: checks[name]}, (), verbose=request.flag("verbose"), single=True)
         exclude = [_OTHER_NAMES.get(name, name) for name in request.query.get("exclude", ())]
-        return await _answer(parts[0], checks, exclude, verbose=request.flag("verbose"))
+        return await _run_checks(parts[0], checks, exclude, verbose=request.flag("verbose"))
 
 
-async def _answer(
+async def _run_checks(
     name: str, checks: Mapping[str, Check], exclude: Sequence[str], *, verbose: bool, single: bool = False
 ) -> Response:
     lines, failed = [], []
@@ -85,11 +85,11 @@ async def _answer(
     unknown = sorted(set(exclude) - set(checks))
     lines += (f'warn: some health checks cannot be excluded: no matches for "{each}"' for each in unknown)
     if failed:
-        return _text(500, "\n".join([*lines, f"{name} check failed", ""]))
+        return _text_response(500, "\n".join([*lines, f"{name} check failed", ""]))
     if verbose and not single:
-        return _text(200, "\n".join([*lines, f"{name} check passed", ""]))
-    return _text(200, "ok")
+        return _text_response(200, "\n".join([*lines, f"{name} check passed", ""]))
+    return _text_response(200, "ok")
 
 
-def _text(status: int, body: str) -> Response:
+def _text_response(status: int, body: str) -> Response:
     return Response(status, body.encode(), _TEXT, {"x-content-type-options": "nosniff"})

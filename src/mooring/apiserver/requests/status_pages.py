@@ -57,15 +57,15 @@ class StatusPageHandler:
             "emulationVersion": self._pages.emulation_version,
             "paths": list(_PATHS),
         }
-        return _page(request, "Statusz", ["", *lines], data)
+        return _make_page(request, "Statusz", ["", *lines], data)
 
     async def flags(self, request: Request) -> Response:
         """Return the response to `/flagz`: the values of the server's flags."""
         flags = dict(sorted(self._flags.items()))
-        return _page(request, "Flagz", [f"{name}={value}" for name, value in flags.items()], {"flags": flags})
+        return _make_page(request, "Flagz", [f"{name}={value}" for name, value in flags.items()], {"flags": flags})
 
 
-def _page(request: Request, kind: str, lines: list[str], data: dict[str, Any]) -> Response:
+def _make_page(request: Request, kind: str, lines: list[str], data: dict[str, Any]) -> Response:
     if request.path.rstrip("/").count("/") > 1:
         raise errors.path_not_found()
     for clause in by_preference(request.headers.get("accept", "").strip() or "*/*"):

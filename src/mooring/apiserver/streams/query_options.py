@@ -36,13 +36,13 @@ def log_options(request: Request, pod: str) -> LogOptions:
         follow=request.flag("follow"),
         previous=request.flag("previous"),
         timestamps=request.flag("timestamps"),
-        since_seconds=_read(request, "sinceSeconds", _whole),
-        since_time=_read(request, "sinceTime", times.parse),
-        tail_lines=_read(request, "tailLines", _whole),
-        limit_bytes=_read(request, "limitBytes", _whole),
+        since_seconds=_parse_parameter(request, "sinceSeconds", _parse_whole_number),
+        since_time=_parse_parameter(request, "sinceTime", times.parse),
+        tail_lines=_parse_parameter(request, "tailLines", _parse_whole_number),
+        limit_bytes=_parse_parameter(request, "limitBytes", _parse_whole_number),
         insecure=request.flag("insecureSkipTLSVerifyBackend"),
     )
-    wrong = [*_wrong(options)]
+    wrong = [*_invalid_options(options)]
     if request.parameter("stream"):
         wrong.append(forbidden(Path("stream"), "may not be specified"))
     if wrong:
@@ -50,7 +50,7 @@ def log_options(request: Request, pod: str) -> LogOptions:
     return options
 
 
-def _wrong(options: LogOptions) -> Iterator[FieldError]:
+def _invalid_options(options: LogOptions) -> Iterator[FieldError]:
     if options.tail_lines is not None and options.tail_lines < 0:
         yield invalid(Path("tailLines"), options.tail_lines, "must be greater than or equal to 0")
     if options.limit_bytes is not None and options.limit_bytes < 1:
@@ -61,7 +61,7 @@ def _wrong(options: LogOptions) -> Iterator[FieldError]:
         yield invalid(Path("sinceSeconds"), options.since_seconds, "must be greater than 0")
 
 
-def _read(request: Request, name: str, parse: Callable[[str], T]) -> T | None:
+def _parse_parameter(request: Request, name: str, parse: Callable[[str], T]) -> T | None:
     text = request.parameter(name)
     if not text:
         return None
@@ -71,7 +71,7 @@ def _read(request: Request, name: str, parse: Callable[[str], T]) -> T | None:
         raise errors.bad_request(f"the parameter {name} cannot be used: {error}") from None
 
 
-def _whole(text: str) -> int:
+def _parse_whole_number(text: str) -> int:
     number = int(text) if len(text) <= 20 else 2**63
     if not -(2**63) <= number < 2**63:
         raise ValueError("it does not fit into 64 bits")

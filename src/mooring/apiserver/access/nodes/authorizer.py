@@ -79,7 +79,7 @@ class NodeAuthorizer:
 
     # -- by relation to a pod on the node
 
-    def _read_one(self, node: str, attributes: Attributes) -> str:
+    def _check_read(self, node: str, attributes: Attributes) -> str:
         """Allow get, list and watch of one secret or config map that the node's pods refer to; else return why not."""
         if attributes.verb not in _READ:
             return "can only read resources of this type"
@@ -89,23 +89,23 @@ class NodeAuthorizer:
             return "can only read namespaced object of this type"
         return self._check_relation(node, attributes)
 
-    def _get_one(self, node: str, attributes: Attributes) -> str:
+    def _check_get(self, node: str, attributes: Attributes) -> str:
         if attributes.verb != "get":
             return "can only get individual resources of this type"
         if attributes.subresource:
             return "cannot get subresource"
         return self._check_relation(node, attributes)
 
-    def _claim(self, node: str, attributes: Attributes) -> str:
+    def _check_claim(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource == "status":
             if attributes.verb not in {"update", "patch"}:
                 return "can only get/update/patch this type"
             return self._check_relation(node, attributes)
-        return self._get_one(node, attributes)
+        return self._check_get(node, attributes)
 
-    def _account(self, node: str, attributes: Attributes) -> str:
+    def _check_account(self, node: str, attributes: Attributes) -> str:
         if attributes.verb == "get" and not attributes.subresource:
-            return self._read_one(node, attributes)
+            return self._check_read(node, attributes)
         if attributes.verb != "create" or not attributes.name:
             return "can only create tokens for individual service accounts"
         if attributes.subresource != "token":
@@ -126,7 +126,7 @@ class NodeAuthorizer:
         return _ALLOWED if is_related else _NOT_MINE.format(node)
 
     def _is_own_volume(self, node: str, name: str) -> bool:
-        volume = self._peek(f"persistentvolumes/{name}")
+        volume = self._decode_stored(f"persistentvolumes/{name}")
         claim = (volume or {}).get("spec", {}).get("claimRef") or {}
         reference = Reference("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
         return self._pods.has_reference(node, reference)
@@ -144,30 +144,30 @@ class NodeAuthorizer:
 
     # -- pods
 
-    def _pod(self, node: str, attributes: Attributes) -> str:
+    def _check_pod(self, node: str, attributes: Attributes) -> str:
         match attributes.subresource, attributes.verb:
             case "", "get":
                 # Kubelets ask once more for pods that they have just deleted. kube-apiserver forbids it, and they log
                 # an error for each; here they learn that it is gone.
                 gone = self._pods.was_on(node, attributes.namespace, attributes.name)
-                return _ALLOWED if gone else self._own_pod(node, attributes)
+                return _ALLOWED if gone else self._check_own_pod(node, attributes)
             case "", ("list" | "watch"):
                 if attributes.selected_node == node:
                     return _ALLOWED
                 if attributes.name:
-                    return self._own_pod(node, attributes)
+                    return self._check_own_pod(node, attributes)
                 return "can only list/watch pods with spec.nodeName field selector"
             case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
                 return _ALLOWED
         return "nodes may not do this with pods"
 
-    def _own_pod(self, node: str, attributes: Attributes) -> str:
+    def _check_own_pod(self, node: str, attributes: Attributes) -> str:
         own = self._pods.is_on(node, attributes.namespace, attributes.name)
         return _ALLOWED if own else _NOT_MINE.format(node)
 
     # -- by name or field
 
-    def _node(self, node: str, attributes: Attributes) -> str:
+    def _check_node(self, node: str, attributes: Attributes) -> str:
         match attributes.subresource, attributes.verb:
             case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
                 return _ALLOWED
@@ -178,22 +178,22 @@ class NodeAuthorizer:
                 return f"node '{node}' cannot read {what}, only its own Node object"
         return "nodes may not do this with nodes"
 
-    def _lease(self, node: str, attributes: Attributes) -> str:
+    def _check_lease(self, node: str, attributes: Attributes) -> str:
         if attributes.verb in _OWN_VERBS and attributes.namespace != NODE_LEASES:
             return f'can only access leases in the "{NODE_LEASES}" system namespace'
-        return _own_name(node, attributes, "a node lease", "node lease")
+        return _check_own_name(node, attributes, "a node lease", "node lease")
 
-    def _csi_node(self, node: str, attributes: Attributes) -> str:
+    def _check_csi_node(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource:
             return "cannot authorize CSINode subresources"
-        return _own_name(node, attributes, "a CSINode", "CSINode")
+        return _check_own_name(node, attributes, "a CSINode", "CSINode")
 
-    def _attachment(self, node: str, attributes: Attributes) -> str:
+    def _check_attachment(self, node: str, attributes: Attributes) -> str:
         if attributes.verb != "get" or attributes.subresource:
             return "can only get individual resources of this type"
-        return self._on_node(node, f"volumeattachments/{attributes.name}")
+        return self._check_pod_is_on_node(node, f"volumeattachments/{attributes.name}")
 
-    def _slice(self, node: str, attributes: Attributes) -> str:
+    def _check_slice(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource:
             return "cannot authorize ResourceSlice subresources"
         if attributes.verb == "create":
@@ -202,9 +202,9 @@ class NodeAuthorizer:
             if attributes.selected_node == node:
                 return _ALLOWED
             return "can only list/watch/deletecollection resourceslices with nodeName field selector"
-        return self._on_node(node, f"resourceslices/{attributes.name}")
+        return self._check_pod_is_on_node(node, f"resourceslices/{attributes.name}")
 
-    def _pod_certificate(self, node: str, attributes: Attributes) -> str:
+    def _check_pod_certificate(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource:
             return "nodes may not access the status subresource of PodCertificateRequests"
         if attributes.verb == "create":
@@ -215,18 +215,18 @@ class NodeAuthorizer:
             return "can only list/watch podcertificaterequests with nodeName field selector"
         if attributes.verb != "get":
             return "nodes can only create and read PodCertificateRequests"
-        return self._on_node(node, f"podcertificaterequests/{attributes.namespace}/{attributes.name}")
+        return self._check_pod_is_on_node(node, f"podcertificaterequests/{attributes.namespace}/{attributes.name}")
 
-    def _on_node(self, node: str, key: str) -> str:
-        found = self._peek(key)
+    def _check_pod_is_on_node(self, node: str, key: str) -> str:
+        found = self._decode_stored(key)
         return _ALLOWED if found and found["spec"].get("nodeName") == node else _NOT_MINE.format(node)
 
-    def _peek(self, key: str) -> references.Tree | None:
+    def _decode_stored(self, key: str) -> references.Tree | None:
         kv = None if "\0" in key else self._store.peek(ROOT + key)
         return msgspec.json.decode(kv.value) if kv else None
 
 
-def _own_name(node: str, attributes: Attributes, one: str, kind: str) -> str:
+def _check_own_name(node: str, attributes: Attributes, one: str, kind: str) -> str:
     """Allow to create, and to read and write the object with the node's name; return the reason for a refusal."""
     if attributes.verb not in _OWN_VERBS:
         return f"can only get, create, update, patch, or delete {one}"
@@ -236,26 +236,26 @@ def _own_name(node: str, attributes: Attributes, one: str, kind: str) -> str:
 
 
 _RULES: Final[dict[tuple[str, str], _Rule]] = {
-    ("", "secrets"): NodeAuthorizer._read_one,
-    ("", "configmaps"): NodeAuthorizer._read_one,
-    ("", "persistentvolumeclaims"): NodeAuthorizer._claim,
-    ("", "persistentvolumes"): NodeAuthorizer._get_one,
-    ("resource.k8s.io", "resourceclaims"): NodeAuthorizer._get_one,
-    ("", "serviceaccounts"): NodeAuthorizer._account,
-    ("", "pods"): NodeAuthorizer._pod,
-    ("", "nodes"): NodeAuthorizer._node,
-    ("coordination.k8s.io", "leases"): NodeAuthorizer._lease,
-    ("storage.k8s.io", "csinodes"): NodeAuthorizer._csi_node,
-    ("storage.k8s.io", "volumeattachments"): NodeAuthorizer._attachment,
-    ("resource.k8s.io", "resourceslices"): NodeAuthorizer._slice,
-    ("certificates.k8s.io", "podcertificaterequests"): NodeAuthorizer._pod_certificate,
+    ("", "secrets"): NodeAuthorizer._check_read,
+    ("", "configmaps"): NodeAuthorizer._check_read,
+    ("", "persistentvolumeclaims"): NodeAuthorizer._check_claim,
+    ("", "persistentvolumes"): NodeAuthorizer._check_get,
+    ("resource.k8s.io", "resourceclaims"): NodeAuthorizer._check_get,
+    ("", "serviceaccounts"): NodeAuthorizer._check_account,
+    ("", "pods"): NodeAuthorizer._check_pod,
+    ("", "nodes"): NodeAuthorizer._check_node,
+    ("coordination.k8s.io", "leases"): NodeAuthorizer._check_lease,
+    ("storage.k8s.io", "csinodes"): NodeAuthorizer._check_csi_node,
+    ("storage.k8s.io", "volumeattachments"): NodeAuthorizer._check_attachment,
+    ("resource.k8s.io", "resourceslices"): NodeAuthorizer._check_slice,
+    ("certificates.k8s.io", "podcertificaterequests"): NodeAuthorizer._check_pod_certificate,
 }
 _BY_NAME: Final = (
-    NodeAuthorizer._node,
-    NodeAuthorizer._lease,
-    NodeAuthorizer._csi_node,
-    NodeAuthorizer._slice,
-    NodeAuthorizer._pod_certificate,
+    NodeAuthorizer._check_node,
+    NodeAuthorizer._check_lease,
+    NodeAuthorizer._check_csi_node,
+    NodeAuthorizer._check_slice,
+    NodeAuthorizer._check_pod_certificate,
 )
 _BY_RELATION: Final = frozenset(key for key, rule in _RULES.items() if rule not in _BY_NAME)
 """The rules for resources that depend on the pods of the node."""

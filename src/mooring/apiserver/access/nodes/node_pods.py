@@ -56,16 +56,16 @@ class NodePods:
                     await self._apply_events(self._watcher)
                     return
                 self._watcher.close()  # its revision was compacted
-            await self._load()
+            await self._load_pods()
 
-    async def _load(self) -> None:
+    async def _load_pods(self) -> None:
         self._nodes.clear()
         self._node_of.clear()
         self._last_node_of = BoundedCache(_REMEMBERED)
         page = await self._store.range(_PODS)
         self._watcher = self._store.watch(_PODS, after=page.revision)
         for number, kv in enumerate(page.items):
-            self._put(kv)
+            self._add_pod(kv)
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
         await self._apply_events(self._watcher)
@@ -74,14 +74,14 @@ class NodePods:
         while events := (await watcher.next(timeout=0, limit=_AT_ONCE)).events:
             for event in events:
                 if event.current:
-                    self._put(event.current)
+                    self._add_pod(event.current)
                 else:
                     if node := self._node_of.get(event.key):
                         self._last_node_of.put(event.key, node)
-                    self._drop(event.key)
+                    self._remove_pod(event.key)
 
-    def _put(self, kv: KeyValue) -> None:
-        self._drop(kv.key)
+    def _add_pod(self, kv: KeyValue) -> None:
+        self._remove_pod(kv.key)
         if kv.key in self._last_node_of:
             self._last_node_of.put(kv.key, "")
         if json_bytes.has_string(kv.value, "nodeName"):
@@ -91,7 +91,7 @@ class NodePods:
                 self._nodes[node][kv.key] = references.of_pod(pod)
                 self._node_of[kv.key] = node
 
-    def _drop(self, key: str) -> None:
+    def _remove_pod(self, key: str) -> None:
         node = self._node_of.pop(key, "")
         if node:
             del self._nodes[node][key]

@@ -38,10 +38,10 @@ class WebhookError(Exception):
 
 def unreachable(where: str, server: str, name: str, error: ClientError) -> WebhookError:
     """Return the error for a webhook call without a response; `name` is the host name expected in the certificate."""
-    return WebhookError(f"{where}: {_describe(server, name, error)}")
+    return WebhookError(f"{where}: {_describe_failure(server, name, error)}")
 
 
-def _describe(server: str, name: str, error: ClientError) -> str:
+def _describe_failure(server: str, name: str, error: ClientError) -> str:
     if isinstance(error, DeadlineError):
         return "context deadline exceeded"
     if isinstance(error, DisconnectedError):
@@ -51,7 +51,7 @@ def _describe(server: str, name: str, error: ClientError) -> str:
         return str(error)
     parts = urlsplit(server)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"tls: failed to verify certificate: x509: {_distrust(cause, name or parts.hostname or '')}"
+        return f"tls: failed to verify certificate: x509: {_describe_distrust(cause, name or parts.hostname or '')}"
     if isinstance(cause, socket.gaierror):
         return f"dial tcp: lookup {parts.hostname}: no such host"
     number = getattr(cause, "errno", None)
@@ -59,7 +59,7 @@ def _describe(server: str, name: str, error: ClientError) -> str:
     return f"dial tcp {parts.netloc}: connect: {why.lower()}"
 
 
-def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
+def _describe_distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
     if error.verify_code == _EXPIRED:
         return "certificate has expired or is not yet valid"
     if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):

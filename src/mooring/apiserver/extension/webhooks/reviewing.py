@@ -85,20 +85,20 @@ _DECODER = msgspec.json.Decoder(_Review)
 
 def read_response(body: bytes, sent: EncodedReview, *, mutating: bool) -> WebhookResponse:
     """Return a webhook's response after validation; raise WebhookError if it is malformed or not for this review."""
-    review = _decode(body)
+    review = _decode_review(body)
     _check_type(review, sent.version)
     response = review.response
     if response is None:
         raise WebhookError(f"{_INVALID}webhook response was absent")
-    patch, patch_type = _patch(response), response.patch_type or ""
+    patch, patch_type = _decode_patch(response), response.patch_type or ""
     if sent.version == "v1":
-        _check(review, response, sent)
+        _check_uid_and_kind(review, response, sent)
         _check_patch(response, patch, mutating=mutating)
     else:
         patch_type = "JSONPatch" if patch else ""
     return WebhookResponse(
         allowed=bool(response.allowed),
-        status=_status(response.status),
+        status=_decode_status(response.status),
         patch=patch if mutating else b"",
         patch_type=patch_type,
         warnings=response.warnings or [],
@@ -106,7 +106,7 @@ def read_response(body: bytes, sent: EncodedReview, *, mutating: bool) -> Webhoo
     )
 
 
-def _decode(body: bytes) -> _Review:
+def _decode_review(body: bytes) -> _Review:
     try:
         return _DECODER.decode(body)
     except msgspec.ValidationError as error:
@@ -127,7 +127,7 @@ def _check_type(review: _Review, version: str) -> None:
         raise WebhookError(f"{_FAILED}converting ({given}.{KIND}) to ({version}.{KIND}): unknown conversion")
 
 
-def _check(review: _Review, response: _Response, sent: EncodedReview) -> None:
+def _check_uid_and_kind(review: _Review, response: _Response, sent: EncodedReview) -> None:
     """Raise WebhookError if a v1 response lacks the kind, or its uid differs from the one sent."""
     if response.uid != sent.uid:
         got = response.uid or ""
@@ -152,14 +152,14 @@ def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
         raise WebhookError(f'{_INVALID}webhook returned invalid response.patchType of ""')
 
 
-def _patch(response: _Response) -> bytes:
+def _decode_patch(response: _Response) -> bytes:
     try:
         return base64.b64decode(response.patch or "", validate=True)
     except (binascii.Error, ValueError) as error:
         raise WebhookError(f"{_FAILED}response.patch is no base64: {error}") from None
 
 
-def _status(raw: msgspec.Raw) -> Status | None:
+def _decode_status(raw: msgspec.Raw) -> Status | None:
     tree: Any = msgspec.json.decode(raw) if bytes(raw) else None
     if tree is None:
         return None

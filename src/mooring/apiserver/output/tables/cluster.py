@@ -34,7 +34,7 @@ def _node_status(node: core_v1.Node) -> str:
     return f"{status},SchedulingDisabled" if node.spec.unschedulable else status
 
 
-def _roles(node: core_v1.Node) -> str:
+def _node_roles(node: core_v1.Node) -> str:
     roles = {key.removeprefix(_ROLE) for key in node.metadata.labels if key.startswith(_ROLE)}
     roles.add(node.metadata.labels.get(_OLD_ROLE, ""))
     return join_values(sorted(roles - {""}))
@@ -58,7 +58,7 @@ def _service_port(port: core_v1.ServicePort) -> str:
     return f"{port.port}{f':{port.node_port}' if port.node_port else ''}/{port.protocol}"
 
 
-def _endpoints(endpoints: core_v1.Endpoints) -> str:
+def _format_endpoints(endpoints: core_v1.Endpoints) -> str:
     return _join_first(
         [
             address.ip + port
@@ -176,14 +176,14 @@ _POLICY_BINDINGS = printer(NAME, text("PolicyName", "spec.policy_name"), text("P
 
 PRINTERS = {
     "ConfigMap": printer(NAME, number("Data", lambda each: len(each.data) + len(each.binary_data)), AGE),
-    "Endpoints": printer(NAME, text("Endpoints", _endpoints), AGE),
+    "Endpoints": printer(NAME, text("Endpoints", _format_endpoints), AGE),
     "Event": _event_columns("involved_object", "message", "reporting_component", ""),
     "LimitRange": _CREATED,
     "Namespace": printer(NAME, text("Status", "status.phase"), AGE),
     "Node": printer(
         NAME,
         text("Status", _node_status),
-        text("Roles", _roles),
+        text("Roles", _node_roles),
         AGE,
         text("Version", "status.node_info.kubelet_version"),
         wide("Internal-IP", _node_address("InternalIP")),

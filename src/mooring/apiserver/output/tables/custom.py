@@ -52,7 +52,7 @@ def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
     paths = [compile_path(column.json_path) for column in columns]
 
     def cells(tree: dict[str, Any]) -> list[Any]:
-        shown = (_cell(path(tree), column) for path, column in zip(paths, columns, strict=True))
+        shown = (_format_cell(path(tree), column) for path, column in zip(paths, columns, strict=True))
         return [tree["metadata"]["name"], *shown]
 
     return Printer((NAME.definition, *map(_column, columns)), cells, read=msgspec.json.decode)
@@ -65,7 +65,7 @@ def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
     )
 
 
-def _cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
+def _format_cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
     """Return a cell: the first found value, formatted by the column's type; in a string column, all values."""
     if not values or values[0] is None:
         return None
@@ -94,7 +94,7 @@ def _format_value(value: Any) -> str:
 @lru_cache(maxsize=4096)
 def compile_path(text: str) -> Callable[[Any], list[Any]]:
     """Return a function that finds all values at a JSONPath in an object; a malformed path finds none."""
-    steps = _steps(text)
+    steps = _parse_steps(text)
 
     def find(tree: Any) -> list[Any]:
         if steps is None:
@@ -107,19 +107,19 @@ def compile_path(text: str) -> Callable[[Any], list[Any]]:
     return find
 
 
-def _steps(text: str) -> list[Step] | None:
+def _parse_steps(text: str) -> list[Step] | None:
     steps: list[Step] = []
     place = 0
     while place < len(text):
         match = _STEP.match(text, place)
         if match is None:
             return None if text != "." else []
-        steps.append(_step(match))
+        steps.append(_compile_step(match))
         place = match.end()
     return steps
 
 
-def _step(match: re.Match[str]) -> Step:
+def _compile_step(match: re.Match[str]) -> Step:
     found = match.groupdict()
     if found["field"] is not None:
         name = found["field"].replace("\\", "")
@@ -136,12 +136,12 @@ def _step(match: re.Match[str]) -> Step:
         begin, _, end = found["slice"].partition(":")
         part = slice(int(begin) if begin else None, int(end) if end else None)
         return lambda value: _list_items(value, part)
-    return _filter(found["path"], found["op"], found["value"])
+    return _compile_filter(found["path"], found["op"], found["value"])
 
 
-def _filter(path: str, operator: str | None, literal: str | None) -> Step:
+def _compile_filter(path: str, operator: str | None, literal: str | None) -> Step:
     inner = compile_path(path)
-    wanted = _literal(literal) if literal is not None else None
+    wanted = _parse_literal(literal) if literal is not None else None
 
     def fits(item: Any) -> bool:
         found = inner(item)
@@ -155,7 +155,7 @@ def _filter(path: str, operator: str | None, literal: str | None) -> Step:
     return lambda value: [item for item in value if fits(item)] if isinstance(value, list) else []
 
 
-def _literal(text: str) -> Any:
+def _parse_literal(text: str) -> Any:
     if text[0] in "'\"":
         return text[1:-1]
     if text in {"true", "false"}:

@@ -25,7 +25,7 @@ _WIDTH = 16
 _MAX_HOSTS, _MAX_METRICS = 3, 2
 
 
-def _hosts(ingress: networking_v1.Ingress) -> str:
+def _hosts_of(ingress: networking_v1.Ingress) -> str:
     rules = ingress.spec.rules
     hosts = [rule.host for rule in rules if rule.host]
     shown = ",".join(hosts[:_MAX_HOSTS]) or "*"
@@ -34,7 +34,7 @@ def _hosts(ingress: networking_v1.Ingress) -> str:
     return shown
 
 
-def _addresses(ingress: networking_v1.Ingress) -> str:
+def _addresses_of(ingress: networking_v1.Ingress) -> str:
     found = ",".join(sorted({each.ip or each.hostname for each in ingress.status.load_balancer.ingress} - {""}))
     return f"{found[: _WIDTH - 3]}..." if len(found) > _WIDTH else found
 
@@ -47,7 +47,7 @@ def _class_parameters(each: networking_v1.IngressClass) -> str:
     return f"{parameters.kind}{group}/{parameters.name}"
 
 
-def _parent(address: networking_v1.IPAddress) -> str:
+def _format_parent(address: networking_v1.IPAddress) -> str:
     parent = address.spec.parent_ref
     if parent is None:
         return NONE
@@ -64,7 +64,7 @@ def _migration_status(migration: Any) -> Any:
     return ["Unknown", *(each.type for each in migration.status.conditions if each.status == "True")][-1]
 
 
-def _available(service: Any) -> Any:
+def _availability_of(service: Any) -> Any:
     found = next((each for each in service.status.conditions if each.type == "Available"), None)
     if found is None:
         return "Unknown"
@@ -75,7 +75,7 @@ def _autoscaler(each: autoscaling_v1.HorizontalPodAutoscaler | autoscaling_v2.Ho
     found = autoscaler_from_v1(each) if isinstance(each, autoscaling_v1.HorizontalPodAutoscaler) else each
     spec, status = found.spec, found.status
     shown = [
-        _metric(metric, status.current_metrics[index] if index < len(status.current_metrics) else None)
+        _format_metric(metric, status.current_metrics[index] if index < len(status.current_metrics) else None)
         for index, metric in enumerate(spec.metrics)
     ]
     more = f" + {len(shown) - _MAX_METRICS} more..." if len(shown) > _MAX_METRICS else ""
@@ -90,7 +90,7 @@ def _autoscaler(each: autoscaling_v1.HorizontalPodAutoscaler | autoscaling_v2.Ho
     ]
 
 
-def _metric(metric: autoscaling_v2.MetricSpec, seen: autoscaling_v2.MetricStatus | None) -> str:
+def _format_metric(metric: autoscaling_v2.MetricSpec, seen: autoscaling_v2.MetricStatus | None) -> str:
     """Return an autoscaler metric's current and target value, such as `cpu: 20%/80%`."""
     source = metric.object or metric.pods or metric.resource or metric.container_resource or metric.external
     if source is None:
@@ -124,7 +124,7 @@ PRINTERS = {
             "Service",
             lambda each: f"{each.spec.service.namespace}/{each.spec.service.name}" if each.spec.service else "Local",
         ),
-        text("Available", _available),
+        text("Available", _availability_of),
         AGE,
     ),
     "ClusterTrustBundle.certificates.k8s.io": printer(NAME, text("SignerName", "spec.signer_name", NONE)),
@@ -137,12 +137,12 @@ PRINTERS = {
         text("State", lambda each: ["Pending", *(one.type for one in each.status.conditions)][-1]),
         wide("UnverifiedUserAnnotations", lambda each: labels(each.spec.unverified_user_annotations)),
     ),
-    "IPAddress.networking.k8s.io": printer(NAME, text("ParentRef", _parent), AGE),
+    "IPAddress.networking.k8s.io": printer(NAME, text("ParentRef", _format_parent), AGE),
     "Ingress.networking.k8s.io": printer(
         NAME,
         text("Class", lambda each: NONE if each.spec.ingress_class_name is None else each.spec.ingress_class_name),
-        text("Hosts", _hosts),
-        text("Address", _addresses),
+        text("Hosts", _hosts_of),
+        text("Address", _addresses_of),
         text("Ports", lambda each: "80, 443" if each.spec.tls else "80"),
         AGE,
     ),

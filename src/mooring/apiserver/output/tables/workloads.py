@@ -44,7 +44,7 @@ def _replica_columns(selected: Column) -> tuple[Column, ...]:
     return NAME, number("Desired", _desired_replicas), *counts, AGE, *_CONTAINERS, selected
 
 
-def _owner(revision: ControllerRevision) -> str:
+def _owner_of(revision: ControllerRevision) -> str:
     owner = controller_of(revision.metadata)
     if owner is None:
         return NONE
@@ -52,7 +52,7 @@ def _owner(revision: ControllerRevision) -> str:
     return f"{owner.kind.lower()}.{group}/{owner.name}" if group else f"{owner.kind.lower()}/{owner.name}"
 
 
-def _completions(job: Job) -> str:
+def _format_completions(job: Job) -> str:
     spec, succeeded = job.spec, job.status.succeeded
     if spec.completions is not None:
         return f"{succeeded}/{spec.completions}"
@@ -88,7 +88,7 @@ def _budget_limit(path: str) -> Callable[[Any], str]:
 
 PRINTERS = {
     "ReplicationController": printer(*_replica_columns(wide("Selector", lambda each: labels(each.spec.selector)))),
-    "ControllerRevision.apps": printer(NAME, text("Controller", _owner), number("Revision", "revision"), AGE),
+    "ControllerRevision.apps": printer(NAME, text("Controller", _owner_of), number("Revision", "revision"), AGE),
     "DaemonSet.apps": printer(
         NAME,
         number("Desired", "status.desired_number_scheduled"),
@@ -124,7 +124,7 @@ PRINTERS = {
     "Job.batch": printer(
         NAME,
         text("Status", _job_status),
-        text("Completions", _completions),
+        text("Completions", _format_completions),
         text("Duration", _job_duration),
         AGE,
         *_WIDE,

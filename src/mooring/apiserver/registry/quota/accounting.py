@@ -208,7 +208,7 @@ class QuotaAccounting:
             if not batch:
                 return
             quotas = self.quotas(namespace)
-            refused = _check(quotas, batch)
+            refused = _charge_in_order(quotas, batch)
             if refused and not has_retried:
                 has_retried = True
                 await self._store.revision()
@@ -225,7 +225,7 @@ class QuotaAccounting:
             try:
                 outcomes = await self._store.write_together(writes)
             except DiskFull as error:
-                await self._relieve(namespace, batch, error)
+                await self._commit_deletions_only(namespace, batch, error)
                 return
             by_key: dict[str, Outcome] = {outcome.key: outcome for outcome in outcomes}
             self._cache_written(updates, by_key)
@@ -237,7 +237,7 @@ class QuotaAccounting:
             evaluator, obj = entry.change.evaluator, entry.change.new or entry.change.old or Resource()
             entry.settle(errors.conflict(evaluator.resource, obj.metadata.name, group=evaluator.group))
 
-    async def _relieve(self, namespace: str, batch: Sequence[_QueuedWrite], error: DiskFull) -> None:
+    async def _commit_deletions_only(self, namespace: str, batch: Sequence[_QueuedWrite], error: DiskFull) -> None:
         """Commit queued deletions without their quotas, since the store is full; request a recount."""
         self.recount(namespace)
         for entry in batch:
@@ -286,7 +286,7 @@ def _first_batch(waiting: Sequence[_QueuedWrite]) -> list[_QueuedWrite]:
     return batch
 
 
-def _check(quotas: Sequence[Quota], batch: Sequence[_QueuedWrite]) -> dict[_QueuedWrite, errors.StatusError]:
+def _charge_in_order(quotas: Sequence[Quota], batch: Sequence[_QueuedWrite]) -> dict[_QueuedWrite, errors.StatusError]:
     """Charge queued writes to the quotas in order; return the refused ones with their errors."""
     refused: dict[_QueuedWrite, errors.StatusError] = {}
     for entry in batch:

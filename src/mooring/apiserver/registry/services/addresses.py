@@ -51,16 +51,16 @@ class ClusterAddresses:
         """Allocate a cluster IP that the Service requests; raise TakenError if it is not available."""
         address = ip_address(text)
         networks = self.networks(family_of(address))
-        if not any(address in network and _is_given(address, network) for network in networks):
+        if not any(address in network and _is_allocatable(address, network) for network in networks):
             raise TakenError("the provided network does not match the current range")
-        if not await self._claim(address, service, dry_run=dry_run):
+        if not await self._create_address(address, service, dry_run=dry_run):
             raise TakenError("provided IP is already allocated")
 
     async def take_any(self, family: str, service: Service, *, dry_run: bool) -> str:
         """Allocate a free cluster IP of an IP family and return it; raise FullError if none is free."""
         for network in self.networks(family):
             for address in _candidates(network):
-                if self._context.store.peek(self._key(address)) is None and await self._claim(
+                if self._context.store.peek(self._key_of(address)) is None and await self._create_address(
                     address, service, dry_run=dry_run
                 ):
                     return str(address)
@@ -68,24 +68,24 @@ class ClusterAddresses:
 
     async def release(self, text: str, service: Service) -> None:
         """Delete the IPAddress by which a Service holds a cluster IP."""
-        kv = await self._context.store.get(self._key(ip_address(text)))
+        kv = await self._context.store.get(self._key_of(ip_address(text)))
         if kv is None:
             return
         found = self.stored.decode(kv.value, kv.mod_revision)
         if isinstance(found, IPAddress) and found.spec.parent_ref == parent_of(service):
             await self._context.store.write(Delete(kv.key, expect=kv.mod_revision))
 
-    async def _claim(self, address: Address, service: Service, *, dry_run: bool) -> bool:
-        key = self._key(address)
+    async def _create_address(self, address: Address, service: Service, *, dry_run: bool) -> bool:
+        key = self._key_of(address)
         if dry_run:
             return await self._context.store.get(key) is None
-        value = self.stored.encode(self._object(address, service))
+        value = self.stored.encode(self._ip_address_of(address, service))
         return isinstance(await self._context.store.write(Put(key, value, expect=0)), Event)
 
-    def _key(self, address: Address) -> str:
+    def _key_of(self, address: Address) -> str:
         return self.stored.key("", str(address))
 
-    def _object(self, address: Address, service: Service) -> IPAddress:
+    def _ip_address_of(self, address: Address, service: Service) -> IPAddress:
         meta = ObjectMeta(
             name=str(address),
             uid=str(uuid4()),
@@ -117,21 +117,21 @@ def _networks(cidrs: list[ServiceCIDR]) -> list[Network]:
     return list(dict.fromkeys(ip_network(text) for cidr in usable for text in cidr.spec.cidrs))
 
 
-def _span(network: Network) -> tuple[int, int]:
+def _allocatable_span(network: Network) -> tuple[int, int]:
     """Return a network's first address that may be allocated, and the number of such addresses."""
     count = network.num_addresses - (2 if network.version == 4 else 1)
     return int(network.network_address) + 1, max(min(count, _LARGEST), 0)
 
 
-def _is_given(address: Address, network: Network) -> bool:
-    first, _ = _span(network)
+def _is_allocatable(address: Address, network: Network) -> bool:
+    first, _ = _allocatable_span(network)
     last = int(network.broadcast_address) - (network.version == 4)
     return first <= int(address) <= last
 
 
 def _candidates(network: Network) -> Iterator[Address]:
     """Yield addresses to try: some random ones of the upper part, then all of it, then the lower part."""
-    first, count = _span(network)
+    first, count = _allocatable_span(network)
     if not count:
         return
     kind = IPv4Address if network.version == 4 else IPv6Address

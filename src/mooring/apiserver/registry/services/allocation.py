@@ -74,13 +74,13 @@ class ServiceAllocation:
             for index, address in enumerate(given):
                 if address in had:
                     continue
-                taken = await self._take(address, spec.ip_families[index], new, dry_run=dry_run)
+                taken = await self._allocate_address(address, spec.ip_families[index], new, dry_run=dry_run)
                 given[index] = taken
                 made.taken += [] if dry_run else [taken]
             spec.cluster_ips, spec.cluster_ip = given, given[0] if given else ""
         made.left = [address for address in had if address not in addresses_of(new)]
 
-    async def _take(self, address: str, family: str, service: Service, *, dry_run: bool) -> str:
+    async def _allocate_address(self, address: str, family: str, service: Service, *, dry_run: bool) -> str:
         name = service.metadata.name
         try:
             if not address:

@@ -79,12 +79,12 @@ class KubernetesService:
             await self._ensure_service(0)
             return
         await self._ensure_service(self._own.port)
-        places = await self._places(self._own)
+        places = await self._live_addresses(self._own)
         first = min(places)
         # One Service has one target port; servers with another one are left out until they agree.
         addresses = sorted({place.address for place in places if place.port == first.port})
-        await self._calls.ensure(_endpoints(addresses, first.port), _complete)
-        await self._calls.ensure(_slice(addresses, first.port), _complete)
+        await self._calls.ensure(_endpoints(addresses, first.port), _copy_content)
+        await self._calls.ensure(_endpoint_slice(addresses, first.port), _copy_content)
 
     async def leave(self) -> None:
         """Remove this server from the endpoints, unless it is the only one.
@@ -103,13 +103,13 @@ class KubernetesService:
         """Create the Service if it is missing; an existing one is not changed, as in Kubernetes."""
         await self._calls.ensure(_service(self._cluster_ip, target))
 
-    async def _places(self, own: ServerAddress) -> list[ServerAddress]:
+    async def _live_addresses(self, own: ServerAddress) -> list[ServerAddress]:
         if not self._is_shared:
             return [own]
         now = self._clock.now()
         places = [own]
         for lease in await self._calls.list(Lease, _LEASES):
-            place = _place(lease)
+            place = _address_in(lease)
             if place is not None and _is_fresh(lease, now):
                 places.append(place)
             elif place is not None:
@@ -124,7 +124,7 @@ class KubernetesService:
         wanted = _lease(self._own, now, seconds)
         found = await self._calls.get(Lease, wanted.metadata.name, _LEASES)
         if self._is_shared or found is None or not _is_fresh(found, now + timedelta(seconds=seconds * 2 / 3)):
-            await self._calls.ensure(wanted, _complete)
+            await self._calls.ensure(wanted, _copy_content)
 
 
 def find_advertised_address(address: str, bound: str, port: int) -> ServerAddress | None:
@@ -186,7 +186,7 @@ def _endpoints(addresses: Sequence[str], port: int) -> core_v1.Endpoints:
     )
 
 
-def _slice(addresses: Sequence[str], port: int) -> discovery_v1.EndpointSlice:
+def _endpoint_slice(addresses: Sequence[str], port: int) -> discovery_v1.EndpointSlice:
     ready = discovery_v1.EndpointConditions(ready=True)
     return discovery_v1.EndpointSlice(
         metadata=ObjectMeta(name=NAME, namespace=NAMESPACE, labels={"kubernetes.io/service-name": NAME}),
@@ -208,7 +208,7 @@ def _lease(own: ServerAddress | None, now: datetime, seconds: int) -> Lease:
     )
 
 
-def _place(lease: Lease) -> ServerAddress | None:
+def _address_in(lease: Lease) -> ServerAddress | None:
     address, _, port = lease.metadata.annotations.get(_ADDRESS, "").partition(" ")
     return ServerAddress(int(port), address) if port.isdecimal() and len(port) < 6 else None
 
@@ -221,7 +221,7 @@ def _is_fresh(lease: Lease, now: datetime) -> bool:
     return now < renewed + timedelta(seconds=lease.spec.lease_duration_seconds or 0)
 
 
-def _complete(found: Resource, wanted: Resource) -> bool:
+def _copy_content(found: Resource, wanted: Resource) -> bool:
     """Copy content and labels of `wanted` into a stored object where they differ; return whether any did."""
     before = copy_of(found)
     for name in wanted.__struct_fields__:

@@ -89,7 +89,7 @@ class Repair:
                     await self._calls.delete(found)
                     found = None
                 if found is None:
-                    await self._take(address, service)
+                    await self._allocate_address(address, service)
         recent = times.to_seconds(self._clock.now() - _GRACE)
         for address, found in taken.items():
             is_own = found.metadata.labels.get(MANAGED_BY) == MANAGER
@@ -98,7 +98,7 @@ class Repair:
                 log.info("An address of no Service is released", extra={"fields": {"address": address}})
                 await self._calls.delete(found)
 
-    async def _take(self, address: str, service: Service) -> None:
+    async def _allocate_address(self, address: str, service: Service) -> None:
         try:
             await self._allocation.addresses.take(address, service, dry_run=False)
         except TakenError as error:

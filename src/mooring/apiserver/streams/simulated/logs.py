@@ -96,8 +96,8 @@ def select_lines(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes
     """Yield the written lines that a log request's options select, in pieces; `limitBytes` is not applied."""
     count = log.count(now)
     first = _first_kept(log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
-    since = _since(options, now)
-    yield from _pieces(
+    since = _start_time(options, now)
+    yield from _join_lines(
         log, (index for index in range(first, count) if since is None or log.time(index) >= since), options
     )
 
@@ -119,7 +119,7 @@ async def follow_lines(
     """Yield log lines after the first `written` as they are due; `present` returns the log's state, None at its end."""
     while True:
         count = log.count(clock.now())
-        for piece in _pieces(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
+        for piece in _join_lines(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
             yield piece
         written = count
         if log.run.ended is not None:
@@ -131,11 +131,11 @@ async def follow_lines(
         log = current
 
 
-def _pieces(log: Log, indexes: Iterable[int], options: LogOptions) -> Iterator[bytes]:
+def _join_lines(log: Log, indexes: Iterable[int], options: LogOptions) -> Iterator[bytes]:
     """Yield log lines joined into pieces of about 64 KiB."""
     piece = bytearray()
     for index in indexes:
-        piece += _line(log, index, options)
+        piece += _format_line(log, index, options)
         if len(piece) >= _PIECE_BYTES:
             yield bytes(piece)
             piece.clear()
@@ -167,13 +167,13 @@ async def limit_log(pieces: AsyncIterator[bytes], most: int | None) -> AsyncIter
                 return
 
 
-def _since(options: LogOptions, now: datetime) -> datetime | None:
+def _start_time(options: LogOptions, now: datetime) -> datetime | None:
     if options.since_seconds is not None:
         return now - timedelta(seconds=min(options.since_seconds, 10**9))
     return options.since_time
 
 
-def _line(log: Log, index: int, options: LogOptions) -> bytes:
+def _format_line(log: Log, index: int, options: LogOptions) -> bytes:
     text = log.text(index)
     if options.timestamps:
         text = f"{times.to_microseconds(log.time(index))[:-1]}000Z {text}"

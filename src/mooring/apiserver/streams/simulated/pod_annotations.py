@@ -70,20 +70,20 @@ def read_declared_log(pod: Pod, container: str) -> DeclaredLog:
     seconds = _seconds(annotations, "log-seconds")
     repeat = annotations.get(f"{PREFIX}log-repeat") == "true"
     if repeat and seconds < _SHORTEST_REPEAT:
-        raise _unusable("log-repeat", f"it needs {PREFIX}log-seconds of at least {_SHORTEST_REPEAT:g}")
+        raise _annotation_error("log-repeat", f"it needs {PREFIX}log-seconds of at least {_SHORTEST_REPEAT:g}")
     lines = None if text is None else tuple(text.removesuffix("\n").split("\n")) if text else ()
     return DeclaredLog(lines, seconds, repeat and bool(lines))
 
 
 def find_declared_command(pod: Pod, container: str, words: tuple[str, ...]) -> DeclaredCommand | None:
     """Return the first item of the annotation `exec` for a command, or None. It may take 0.3 s: use a thread."""
-    rules = _tree(pod.metadata.annotations, "exec", list[DeclaredCommand]) or []
+    rules = _parse_annotation(pod.metadata.annotations, "exec", list[DeclaredCommand]) or []
     if len(rules) > _MOST_RULES or sum(len(rule.command) for rule in rules) > _MOST_PATTERNS:
         why = f"it has more than {_MOST_RULES} rules, or more than {_MOST_PATTERNS} characters in their commands"
-        raise _unusable("exec", why)
+        raise _annotation_error("exec", why)
     for rule in rules:
         if not 0 <= rule.exit_code <= 255 or not 0 <= rule.seconds <= 86400:
-            raise _unusable("exec", "an exitCode is a number from 0 to 255, and seconds are at most a day")
+            raise _annotation_error("exec", "an exitCode is a number from 0 to 255, and seconds are at most a day")
     line = " ".join(words)
     if len(line) > _LONGEST_COMMAND:
         return None
@@ -106,7 +106,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 def files(pod: Pod) -> dict[str, str]:
     """Return the text files that a pod's annotation gives its containers, by path."""
-    return _tree(pod.metadata.annotations, "files", dict[str, str]) or {}
+    return _parse_annotation(pod.metadata.annotations, "files", dict[str, str]) or {}
 
 
 def http_body(pod: Pod) -> str | None:
@@ -121,11 +121,11 @@ def _seconds(annotations: Mapping[str, str], name: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number <= 1e6:
-        raise _unusable(name, f"{text!r} is not a number from 0 to 1000000")
+        raise _annotation_error(name, f"{text!r} is not a number from 0 to 1000000")
     return number
 
 
-def _tree(annotations: Mapping[str, str], name: str, shape: type[T]) -> T | None:
+def _parse_annotation(annotations: Mapping[str, str], name: str, shape: type[T]) -> T | None:
     text = annotations.get(PREFIX + name)
     if not text:
         return None
@@ -133,8 +133,8 @@ def _tree(annotations: Mapping[str, str], name: str, shape: type[T]) -> T | None
         documents = yaml_documents.read(text, _MOST_BYTES)
         return msgspec.convert(documents[0].tree, shape) if documents else None
     except (DecodeError, msgspec.ValidationError) as error:
-        raise _unusable(name, str(error)) from None
+        raise _annotation_error(name, str(error)) from None
 
 
-def _unusable(name: str, why: str) -> errors.BadRequest:
+def _annotation_error(name: str, why: str) -> errors.BadRequest:
     return errors.bad_request(f"the pod's annotation {PREFIX}{name} cannot be used: {why}")

@@ -65,12 +65,12 @@ class Stdio:
                 await self._queue.put(data)
             return
         for key in (data[index : index + 1] for index in range(len(data))):
-            await self._type(key)
+            await self._handle_key(key)
 
     async def end(self) -> None:
         await self._queue.put(None)
 
-    async def _type(self, key: bytes) -> None:
+    async def _handle_key(self, key: bytes) -> None:
         if key in {b"\r", b"\n"}:
             await self.out(b"\n")
             await self._queue.put(bytes(self._line) + b"\n")

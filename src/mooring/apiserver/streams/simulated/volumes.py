@@ -59,7 +59,7 @@ async def mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container
         if volume is None or mount.sub_path_expr:
             continue
         if mount.name not in texts:
-            texts[mount.name] = await _texts(stored, pod, volume)
+            texts[mount.name] = await _files_of_volume(stored, pod, volume)
             size += sum(map(len, texts[mount.name].values()))
         files = texts[mount.name]
         if size > _MOST_BYTES or len(found) + len(files) > _MOST_FILES:
@@ -72,7 +72,7 @@ async def mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container
     return found
 
 
-async def _texts(stored: _StoredSources, pod: Pod, volume: Volume) -> dict[str, str]:
+async def _files_of_volume(stored: _StoredSources, pod: Pod, volume: Volume) -> dict[str, str]:
     found: dict[str, str] = {}
     with suppress(MissingError):
         for path, file in (await files_of(stored, pod, volume) or {}).items():
