@@ -145,7 +145,7 @@ class Unique:
         self._seen: set[object] = set()
 
     def add(self, key: object, path: Path, shown: Any = None, detail: str = "") -> Errors:
-        """Add a key; return a `Duplicate value` error if it was added before. The error shows `shown`, if given."""
+        """Add a key; return a `Duplicate value` error, which shows `shown` if given, if it was added before."""
         if key in self._seen:
             return [field_errors.duplicate(path, key if shown is None else shown, detail)]
         self._seen.add(key)

@@ -36,7 +36,7 @@ def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelect
 
 
 def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool) -> Errors:
-    """Return the errors of a node selector term. `check_label_values` decides whether values must be label values."""
+    """Return the errors of a node selector term. If `check_label_values`, its values must be valid label values."""
     errors: Errors = []
     for index, requirement in enumerate(term.match_expressions):
         errors += _validate_requirement(

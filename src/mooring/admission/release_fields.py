@@ -40,7 +40,7 @@ class _Values(NamedTuple):
 
 
 class _TypeFields(msgspec.Struct):
-    """The fields of an API type that the server drops (`off`) or rejects (`too_new`), and those `below` its fields."""
+    """The fields of an API type that the server drops (`off`) or rejects (`too_new`), and of nested types (`below`)."""
 
     off: set[str] = msgspec.field(default_factory=set)
     too_new: set[str] = msgspec.field(default_factory=set)

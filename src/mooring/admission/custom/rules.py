@@ -86,7 +86,7 @@ class Rules:
         self._root = _build_node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
-        """Return an error for each violated rule; `warn` gets violations by unchanged values. `old`: None on create."""
+        """Return an error for each violated rule; only `warn` if the value is unchanged. `old` is None on create."""
         if self._root is None:
             return []
         try:

@@ -464,7 +464,7 @@ def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural
 
 
 def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
-    """Return the value at the same field, or list-map item with the same keys, in `old`; if absent, a marker."""
+    """Return the value in `old` at the same field, or list-map item with equal keys; if there is none, a marker."""
     if isinstance(step, str):
         return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT
     if schema is None or schema.props.list_type != "map" or not isinstance(old, list):

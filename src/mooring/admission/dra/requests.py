@@ -168,7 +168,7 @@ def _validate_class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, p
 def _validate_surplus_request(
     request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context
 ) -> Errors:
-    """Validate a request with both `exactly` and `firstAvailable`, an error; Kubernetes checks few fields of it."""
+    """Return the errors that Kubernetes reports in a request that wrongly has both `exactly` and `firstAvailable`."""
     errors = checks.limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
     errors += checks.one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
     here, numeric = path.child("tolerations"), context.options.comparison_operators

@@ -140,7 +140,7 @@ def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
 
 
 def uses_operators(spec: PodSpec, operators: frozenset[str]) -> bool:
-    """Return whether `operators` occur in tolerations or, if they compare semantic versions, in node affinity."""
+    """Return whether a pod has any of `operators` in tolerations or, if they compare versions, in node affinity."""
     if any(toleration.operator in operators for toleration in spec.tolerations):
         return True
     semver_operators = operators & SEMVER_OPERATORS

@@ -109,7 +109,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         *,
         checks: list[Check],
     ) -> Iterator[str]:
-        """Apply a policy's mutations to the request's object, for one binding and parameter; yield error messages."""
+        """Apply a policy's mutations to the request's object, for one binding and parameter; yield failure messages."""
         conditions, mutations, variables = self.program
         invocation = policy_invocation.invocation
         try:

@@ -268,7 +268,7 @@ class _Program:
 
 
 def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
-    """Return a function that evaluates a validation and its maximum cost; if high, one that counts it, and None."""
+    """Return (function, maximum cost) to evaluate a validation; if that is too high, (function with cost, None)."""
     program = rule.program.program
     # The estimate ignores reads of dynamic fields: at most as many for each step as the expression has characters.
     most = (program.max_cost + 1) * (len(program.expression) + 1)
