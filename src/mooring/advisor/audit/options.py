@@ -137,7 +137,7 @@ def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple
     A server outside the emulated range is treated as the nearest release. A gate that it does not expose counts as off,
     unless it is locked.
     """
-    found, notes = _nearest(version)
+    found, notes = _nearest_release(version)
     if gates:
         hidden = [name for name, state in found.gates.states.items() if name not in gates and not state.spec.locked]
     elif version.get("goVersion", "").startswith("python"):  # that is Mooring
@@ -173,7 +173,7 @@ def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ..
     parts = [re.match(r"v?(\d+)\.(\d+)", text) for text in kubelets]
     newest = max((Version(int(part[1]), int(part[2])) for part in parts if part), default=None)
     version = {"major": str(newest.major), "minor": str(newest.minor)} if newest else {}
-    found, notes = _nearest(version)
+    found, notes = _nearest_release(version)
     notes.append(
         f"a dump does not tell how its server runs: it is taken as Kubernetes {found.versions.emulation};"
         " name --emulation-version and --feature-gates if it is not"
@@ -181,7 +181,7 @@ def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ..
     return _switch_off(found, known_gates.NOT_ON_IN_KUBERNETES, NONE_SET, notes)
 
 
-def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
+def _nearest_release(version: Mapping[str, str]) -> tuple[Component, list[str]]:
     emulation = _version_in(version, "emulation") or _version_in(version, "") or BINARY
     nearest = min(max(emulation, OLDEST_EMULATION), BINARY)
     notes = []
@@ -278,10 +278,10 @@ def build(question: Question) -> AuditOptions:
     return AuditOptions(
         everything=everything,
         nothing=_admission(_all_gates(on=False), oldest),
-        switches=tuple(_switches(everything, oldest)),
+        switches=tuple(_make_switches(everything, oldest)),
         now=_resolve_flags(question.current, question.runtime_config),
         then=_resolve_flags(target, question.target_runtime_config if question.target else question.runtime_config),
-        changes=tuple(_changes(question.current, target)),
+        changes=tuple(_gate_changes(question.current, target)),
         forced=frozenset(name for name, state in target.gates.states.items() if state.is_forced),
         is_inventory=question.target is None,
         oldest_reader=target.versions.min_compatibility,
@@ -310,7 +310,7 @@ def _admission(gates: FeatureGates, min_compatibility: Version) -> AdmissionOpti
     return admission_options.for_component(Component(ComponentVersions(BINARY, BINARY, min_compatibility), gates))
 
 
-def _switches(everything: AdmissionOptions, oldest: Version) -> Iterator[Switch]:
+def _make_switches(everything: AdmissionOptions, oldest: Version) -> Iterator[Switch]:
     for gate in known_gates.KNOWN:
         if gate.name == LABEL_KEYS_IN_SPREAD_MERGE:
             continue  # it decides who reads `matchLabelKeys`, not whether anybody does
@@ -324,7 +324,7 @@ def _switches(everything: AdmissionOptions, oldest: Version) -> Iterator[Switch]
         version = version.minus(1)
 
 
-def _changes(current: Component, target: Component) -> Iterator[GateChange]:
+def _gate_changes(current: Component, target: Component) -> Iterator[GateChange]:
     for gate in known_gates.KNOWN:
         was, becomes = current.gates.enabled(gate.name), target.gates.enabled(gate.name)
         if was != becomes:

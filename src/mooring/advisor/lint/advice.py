@@ -55,13 +55,13 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
 def without_rejected_fields(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield problems outside the fields that the server rejects, because those must be changed anyway."""
     exactly = set(refused)
-    around = {outer for path in exactly for outer in _outer(path)}
+    around = {outer for path in exactly for outer in _enclosing(path)}
     for problem in problems:
-        if problem.field not in around and exactly.isdisjoint(_outer(problem.field)):
+        if problem.field not in around and exactly.isdisjoint(_enclosing(problem.field)):
             yield problem
 
 
-def _outer(path: str) -> list[str]:
+def _enclosing(path: str) -> list[str]:
     return [path[: end.start()] for end in _STEP_END.finditer(path)]
 
 

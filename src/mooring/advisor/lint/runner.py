@@ -125,7 +125,7 @@ _linter: Linter | None = None
 """Return the linter of this worker process, created at the first call."""
 
 
-def _start(settings: Settings) -> None:
+def _start_process(settings: Settings) -> None:
     global _linter  # noqa: PLW0603 - a pool has no other way to keep something in its processes
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that has started this one
     gc.set_threshold(*_SELDOM)
@@ -133,11 +133,11 @@ def _start(settings: Settings) -> None:
 
 
 def _lint_in_process(batch: _Batch) -> Report:
-    assert _linter is not None  # noqa: S101 - the pool has called `_start`
+    assert _linter is not None  # noqa: S101 - the pool has called `_start_process`
     return _lint_batch(_linter, batch)
 
 
 def _in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> Iterator[Report]:
     """Yield the reports in the order of the batches; only a few batches are in progress at a time."""
-    with ProcessPoolExecutor(jobs, initializer=_start, initargs=(settings,)) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_start_process, initargs=(settings,)) as pool:
         yield from documents.in_order(pool, _lint_in_process, batches, 4 * jobs)

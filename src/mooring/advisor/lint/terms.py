@@ -36,7 +36,7 @@ def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]
         return f"no node can meet {impossible.words}"
     conditions += [found for text in term.match_cel_expressions if (found := _expression(text))]
     conditions += [_label_condition(key, value) for key, value in node_labels.items()]
-    for group in _sharing_labels(conditions):
+    for group in _group_by_label(conditions):
         if len(group) > 1 and _truth_frequency(group) is TruthFrequency.NEVER:
             return f"no node can meet all of: {'; '.join(each.words for each in group)}"
     return None
@@ -95,7 +95,7 @@ def _truth_frequency(conditions: Sequence[_Condition]) -> TruthFrequency:
     return together.truth_frequency(lambda inputs: all(each.holds(inputs) for each in conditions), len(conditions))
 
 
-def _sharing_labels(conditions: Sequence[_Condition]) -> list[list[_Condition]]:
+def _group_by_label(conditions: Sequence[_Condition]) -> list[list[_Condition]]:
     group_of: dict[Slot, list[_Condition]] = {}
     for each in conditions:
         near = {id(group): group for slot in each.model.slots if (group := group_of.get(slot)) is not None}

@@ -118,13 +118,13 @@ class PolicyEvaluator:
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
         """Evaluate all policies for a write of an object, which is not modified; return the verdict."""
-        return Verdict() if self.is_idle else self._prepared().verdict(obj, old, operation, self._user)
+        return Verdict() if self.is_idle else self._compiled().verdict(obj, old, operation, self._user)
 
     def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
         """Evaluate all policies for a write of an object of a kind unknown to Mooring, given as a dict."""
-        return Verdict() if self.is_idle else self._prepared().verdict_on_tree(tree, plural, operation, self._user)
+        return Verdict() if self.is_idle else self._compiled().verdict_on_tree(tree, plural, operation, self._user)
 
-    def _prepared(self) -> "_CompiledPolicies":
+    def _compiled(self) -> "_CompiledPolicies":
         if self._ready is None:
             self._ready = _CompiledPolicies(self._objects, self._others, is_whole=self._is_whole)
         return self._ready

@@ -207,7 +207,7 @@ def _webhook_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Fi
     for index, each in enumerate(items(subject.tree.get("webhooks"))):
         webhook = mapping(each)
         rules = [mapping(rule) for rule in items(webhook.get("rules"))]
-        if subject.reference.stored and _is_strict(webhook) and any(_VITAL & set(_pairs(rule)) for rule in rules):
+        if subject.reference.stored and _blocks(webhook) and any(_VITAL & set(_pairs(rule)) for rule in rules):
             text = (
                 "it is asked about pods, nodes or leases everywhere, and what it does not answer is refused: where its"
                 " own pods are down, nothing starts; let it spare kube-system and its own namespace, or set"
@@ -219,7 +219,7 @@ def _webhook_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Fi
             yield from _versions(subject, crossing, rule, f"webhooks[{index}].rules[{position}].apiVersions")
 
 
-def _is_strict(webhook: Mapping[str, Any]) -> bool:
+def _blocks(webhook: Mapping[str, Any]) -> bool:
     spares = webhook.get("namespaceSelector") or webhook.get("objectSelector") or webhook.get("matchConditions")
     return (
         webhook.get("failurePolicy", "Fail") == "Fail"
@@ -312,11 +312,11 @@ def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetim
     here = admission_checks.create(results, crossing.expression_options(end=False), now)
     for field, refusal in there.beyond(here).refused.items():
         after = f"until it is changed, {found.stored}" if subject.reference.stored else "it cannot be created"
-        text = f"{crossing.end} does not understand it ({_why(refusal)}): {after}"
+        text = f"{crossing.end} does not understand it ({_reason(refusal)}): {after}"
         yield subject.finding(Effect.RULE_REFUSED, text, field)
 
 
-def _why(refusal: str) -> str:
+def _reason(refusal: str) -> str:
     words = refusal.partition("compilation failed: ")[2] or refusal.partition(": ")[2]
     return words.partition("\n")[0]
 

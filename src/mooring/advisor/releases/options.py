@@ -226,7 +226,7 @@ def version_flags(binary: str) -> list[str]:
     return flags if Version.parse(binary) >= _COMPATIBILITY_FLAG else flags[:1]
 
 
-def _renamed(known: History) -> Iterator[tuple[str, Version]]:
+def _renamed_types(known: History) -> Iterator[tuple[str, Version]]:
     ages = {
         name: min(each.releases.since or FIRST for each in fields.values())
         for name, fields in known.definitions.items()
@@ -243,11 +243,11 @@ class _Planning:
     def __init__(self, crossing: Crossing) -> None:
         self._crossing = crossing
         self._history = history()
-        self._renamed = dict(_renamed(self._history))
+        self._renamed_types = dict(_renamed_types(self._history))
 
     def plans(self) -> dict[str, WalkPlan]:
         """Return, by type name, the differing fields of every API type that differs itself or in its fields' types."""
-        own = {name: self._own(name, fields) for name, fields in self._history.definitions.items()}
+        own = {name: self._plan_type(name, fields) for name, fields in self._history.definitions.items()}
         wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}
         holders: dict[str, set[str]] = defaultdict(set)
         for name, fields in self._history.definitions.items():
@@ -264,46 +264,46 @@ class _Planning:
             own[name].maps = frozenset(each.name for each in fields.values() if each.type.startswith("{}"))
         return {name: own[name] for name in wanted}
 
-    def _own(self, name: str, fields: Mapping[str, Field]) -> WalkPlan:
+    def _plan_type(self, name: str, fields: Mapping[str, Field]) -> WalkPlan:
         plan = WalkPlan()
         if name in _PROPOSED:
             plan.only_in_mooring, plan.fields = True, frozenset(fields)
             enums = {each.name: self._history.enums.get(each.holds, {}) for each in fields.values()}
             plan.closed = {field: frozenset(values) for field, values in enums.items() if values}
         for each in fields.values():
-            notice = self._notice(name, each)
+            notice = self._notice_for(name, each)
             if notice is not None:
                 plan.notices[each.name] = notice
             values = self._history.enums.get(each.holds)
             if values is not None and not each.type.startswith("{}"):
-                self._values(plan, each)
+                self._add_values(plan, each)
         return plan
 
-    def _values(self, plan: WalkPlan, of: Field) -> None:
+    def _add_values(self, plan: WalkPlan, of: Field) -> None:
         start, end = self._crossing.start, self._crossing.end
         values = self._history.enums[of.holds]
         if not any(value.releases.has(end) for value in values.values()):
             return  # the type is younger than the field: nothing is known of its values then
         found = {}
         for name, value in values.items():
-            change = self._change(value.releases.has(start), value.releases.has(end), value.gates)
+            change = self._classify(value.releases.has(start), value.releases.has(end), value.gates)
             if change is not None:
                 since = value.releases.since if not self._crossing.goes_up else value.releases.until
                 found[name] = FieldNotice(change, " or ".join(value.gates), str(since or ""))
         if found:
             plan.values[of.name] = found
 
-    def _notice(self, definition: str, of: Field) -> FieldNotice | None:
+    def _notice_for(self, definition: str, of: Field) -> FieldNotice | None:
         start, end = self._crossing.start, self._crossing.end
-        change = self._change(of.releases.has(start), of.releases.has(end), of.gates)
-        if change is not None and of.releases.since != self._renamed.get(definition, _NEVER):
+        change = self._classify(of.releases.has(start), of.releases.has(end), of.gates)
+        if change is not None and of.releases.since != self._renamed_types.get(definition, _NEVER):
             edge = of.releases.until if self._crossing.goes_up and change is FieldChange.LOST else of.releases.since
             return FieldNotice(change, " or ".join(of.gates), str(edge or ""))
         if of.deprecated.spans and of.deprecated.has(end) and not of.deprecated.has(start):
             return FieldNotice(FieldChange.DEPRECATED, release=str(of.deprecated.since or ""))
         return None
 
-    def _change(self, here: bool, there: bool, gates: tuple[str, ...]) -> FieldChange | None:
+    def _classify(self, here: bool, there: bool, gates: tuple[str, ...]) -> FieldChange | None:
         crossing = self._crossing
         on_here = here and crossing.is_on(gates, crossing.start)
         on_there = there and crossing.is_on(gates, crossing.end)

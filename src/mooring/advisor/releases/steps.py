@@ -37,7 +37,7 @@ def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
 
 def preparations(findings: Sequence[Finding]) -> list[Step]:
     """Return the steps before components are replaced: changes of manifests, clients and stored objects."""
-    return [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]
+    return [*_manifests(findings), *_unblock(findings), *_objects(findings), *_unserved(findings)]
 
 
 def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:
@@ -50,7 +50,7 @@ def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:
         yield Step(title="Change the manifests that the other release does not take", commands=commands)
 
 
-def _bystanders(findings: Iterable[Finding]) -> Iterator[Step]:
+def _unblock(findings: Iterable[Finding]) -> Iterator[Step]:
     for effect, title in (
         (Effect.IN_THE_WAY, "Take out of the way what can stop the change"),
         (Effect.SKEW, "Bring kubelets within what the API server supports"),
@@ -70,7 +70,7 @@ def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
     stored = [
         each for each in findings if each.object.stored and each.level is Severity.ERROR and not each.object.owner
     ]
-    patches = [_removal(each) for each in stored if each.effect in _PATCHED and each.object.kind != "Pod"]
+    patches = [_deletion(each) for each in stored if each.effect in _PATCHED and each.object.kind != "Pod"]
     if patches:
         yield Step(
             title="Take fields out of objects while you can still decide what to do without them",
@@ -86,7 +86,7 @@ def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
         yield Step(title="Change the objects that are refused", commands=commands)
 
 
-def _unreachable(findings: Iterable[Finding]) -> Iterator[Step]:
+def _unserved(findings: Iterable[Finding]) -> Iterator[Step]:
     gone = dict.fromkeys(each.object for each in findings if each.effect is Effect.UNREACHABLE)
     if gone:
         commands = [
@@ -100,7 +100,7 @@ def _unreachable(findings: Iterable[Finding]) -> Iterator[Step]:
         yield Step(title="Save and delete objects that no client can reach afterwards", commands=commands)
 
 
-def _removal(finding: Finding) -> Command:
+def _deletion(finding: Finding) -> Command:
     pointer = "/" + re.sub(r"\[(\d+)\]", r"/\1", finding.field).replace("~", "~0").replace(".", "/")
     run = json_patch(finding.object, [{"op": "remove", "path": pointer}])
     gate = f" ({finding.gate})" if finding.gate else ""

@@ -149,7 +149,7 @@ def _simulate_removals(snapshot: Snapshot, settings: Settings, attempt: _Attempt
             if left.replacement and not left.replacement_node:
                 node = left.node if left.node in names else names[-1]
                 reason = f"with the other nodes gone: {world.message_of(pods[left.replacement])}"
-                found[node] = Obstacle(node, left.pod, reason, _fit_remedy(reason))
+                found[node] = Obstacle(node, left.pod, reason, _remedy_for(reason))
         for pod, message in world.drains.refused.values():
             found[pod.node] = Obstacle(pod.node, pod.name, message, _BUDGET_REMEDY)
         if not found:
@@ -259,7 +259,7 @@ class _Search:
             self._engine.remove(self._bound[pod.key])
             outcome = self._engine.schedule(with_node(pod.pod, ""))
             if outcome.node is None:
-                return Obstacle(node, pod.name, outcome.message, _fit_remedy(outcome.message))
+                return Obstacle(node, pod.name, outcome.message, _remedy_for(outcome.message))
             change.placed[pod.key] = with_node(pod.pod, outcome.node)
             self._engine.put(change.placed[pod.key])
         return None
@@ -285,7 +285,7 @@ class _Search:
             self._engine.put(pod)
 
 
-def _fit_remedy(message: str) -> str:
+def _remedy_for(message: str) -> str:
     if "Insufficient" in message:
         return "smaller requests, or keep the node"
     return "relax the constraint that the message names"

@@ -31,7 +31,7 @@ def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
     """Return the result of a simulation run, which may have been interrupted."""
     world, scenario = running.world, running.scenario
     placements = _placements(world)
-    pending = _pending(world)
+    pending = _group_pending(world)
     rejected = _group_rejections(world)
     after = usage_of(world.engine.cluster)
     webhooks = world.admission.webhooks.items()
@@ -85,7 +85,7 @@ def _placements(world: World) -> tuple[Placement, ...]:
     )
 
 
-def _pending(world: World) -> tuple[PendingGroup, ...]:
+def _group_pending(world: World) -> tuple[PendingGroup, ...]:
     groups: dict[str, list[SimulatedPod]] = {}
     for pod in world.pods.values():
         if not pod.node:

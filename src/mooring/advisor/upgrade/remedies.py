@@ -114,7 +114,7 @@ class RemedySearch:
             else:
                 pods = join_names([block.pod for block in blocked[key]])
                 text = f"several disruption budgets select {pods} on {join_names(sorted(nodes))}"
-                changes = self._deletions(namespace, names)
+                changes = self._budget_deletions(namespace, names)
                 effect = "the API server evicts no pod that several budgets select: keep one, and change it"
                 hint = _Change(f"kubectl -n {namespace} get pdb {' '.join(names)}", effect)
             yield _Problem(text, nodes, partial(_no_budget_blocks, namespace, frozenset(names)), changes, hint)
@@ -132,7 +132,7 @@ class RemedySearch:
             effect = "one pod at a time may be evicted; it is down meanwhile"
             yield _Change(command, effect, put=[structs.replace(budget, spec=spec)])
 
-    def _deletions(self, namespace: str, names: Sequence[str]) -> Iterator[_Change]:
+    def _budget_deletions(self, namespace: str, names: Sequence[str]) -> Iterator[_Change]:
         """Yield, for each of several budgets that select the same pods, the deletion of all others."""
         for kept in names:
             others = [name for name in names if name != kept]

@@ -115,7 +115,7 @@ class Replay:
         self._nodes_came: dict[str, int] = {}
         self._scheduling = Scheduling(self.world, self._progress)
         self._applying = ChangeApplier(self.world)
-        self._time = TimePassing(self.world, self._work)
+        self._time = TimePassing(self.world, self._schedule)
         self.world.begin(keep_pending=False)
 
     @property
@@ -235,7 +235,7 @@ class Replay:
             self._schedule_end(key, due)
             while self._leaving and self._leaving[0][0] == due:
                 self._schedule_end(heapq.heappop(self._leaving)[2], due)
-            self._work()
+            self._schedule()
         self._time.pass_until(at)
         self._time.advance(at)
 
@@ -251,7 +251,7 @@ class Replay:
             if not self._leaving:
                 return
 
-    def _work(self) -> None:
+    def _schedule(self) -> None:
         meter = self.meter
         self._scheduling.run_with_controllers()
         while meter.lost:
@@ -272,12 +272,12 @@ class Replay:
         numbered = enumerate(moment, self.events)
         arrived = [made for number, event in numbered if (made := self._apply(event, number)) is not None]
         self.events += len(moment)
-        self._work()
+        self._schedule()
         if self.options.gives_up:
             for pod in arrived:
                 if not pod.node and pod.key in self.world.pods:
                     self.tally.given_up += 1
-                    self._remove(pod)
+                    self._remove_pod(pod)
         if arrived:
             self.meter.note_curves()
         if not self.events % _REPORT_EVERY:
@@ -293,7 +293,7 @@ class Replay:
                 if found is None:
                     self._note_invalid("pods left that were not there", name)
                 else:
-                    self._remove(found)
+                    self._remove_pod(found)
             case NodeComes(node=node):
                 world.put_node(node)
                 if self._checkpoints is not None:
@@ -339,9 +339,9 @@ class Replay:
     def _schedule_end(self, key: str, due: float) -> None:
         pod = self.world.pods.get(key)
         if pod is not None and pod.placed_at is not None and pod.placed_at + self._lasts.get(key, 0.0) <= due:
-            self._remove(pod)
+            self._remove_pod(pod)
 
-    def _remove(self, pod: SimulatedPod) -> None:
+    def _remove_pod(self, pod: SimulatedPod) -> None:
         self._keys.pop(pod.name, None)
         self._lasts.pop(pod.key, None)
         self._came.pop(pod.key, None)
