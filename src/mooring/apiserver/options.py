@@ -53,7 +53,7 @@ class StatusPages(msgspec.Struct, frozen=True):
 
 
 class VersionOptions(msgspec.Struct, frozen=True):
-    """Options that follow from the server's emulated and compatibility versions, such as the content of `/version`."""
+    """Options that follow from the server's emulated and compatibility versions, such as `/version`'s content."""
 
     shown: VersionInfo
     """The JSON body of `/version`."""

@@ -91,7 +91,7 @@ _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - users may ch
 
 
 class ApiServer:
-    """A running server, from `open` to `close`."""
+    """An API server in this process: its store, security, handlers and listening socket, from `open` to `close`."""
 
     def __init__(self, config: ServerConfig, store: Store, clock: Clock, registry: CollectorRegistry) -> None:
         self._config = config

@@ -90,7 +90,7 @@ async def publish_trust(calls: LoopbackClient, clients: bytes, proxies: bytes, n
 
 
 def _add_keys(current: ConfigMap, wanted: ConfigMap) -> bool:
-    """Add the keys that a stored ConfigMap lacks; return False if it lacks none."""
+    """Set the keys of `wanted` in a ConfigMap; return False if it has all of them with these values."""
     if wanted.data.items() <= current.data.items():
         return False
     current.data |= wanted.data

@@ -90,7 +90,7 @@ class EscalationCheck:
 
 
 def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[PolicyRule]:
-    """Return the rules of `wanted` that the user's rules (`held`) do not cover completely."""
+    """Return the rules in `wanted` that grant any right which none of the rules `held` grants."""
     return [
         rule
         for rule in wanted

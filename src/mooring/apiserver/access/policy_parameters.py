@@ -112,7 +112,7 @@ def _reads_the_same(new: _Binding, old: Resource | None) -> bool:
 
 
 def _format_user(user: UserInfo) -> str:
-    """Format a user as Go prints it."""
+    """Return a user as Kubernetes' messages print it (Go's format of the struct)."""
     return f"&{{{user.username} {user.uid} [{' '.join(user.groups)}] map[]}}"
 
 

@@ -430,7 +430,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- connections without requests
 
     def _close_if_idle(self) -> None:
-        """Close a connection without requests for long enough, else check later; one timer, not one per request."""
+        """Close the connection if it has had no request for the idle timeout, otherwise check again later."""
         self._idle_timer = None
         if self._running is not None or self._transport.is_closing():
             return  # the end of the request starts the timer again

@@ -174,7 +174,7 @@ class Definitions(KindsFollower):
     # -- writing
 
     async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
-        """Write a definition's status unless the definition has changed, which leads to another status."""
+        """Write a definition's status, unless the definition was changed meanwhile; nothing is returned."""
 
         def change(found: CustomResourceDefinition) -> None:
             found.status = status

@@ -61,7 +61,7 @@ class Request(msgspec.Struct, kw_only=True):
 
     @property
     def content_type(self) -> str:
-        """Return the media type of the body without parameters; empty when none was given."""
+        """Return the media type in the Content-Type header, without parameters; empty if the header is absent."""
         header = self.headers.get("content-type", "")
         return header if header in _COMMON else header.partition(";")[0].strip().lower()
 

@@ -188,5 +188,5 @@ def plain_row(head: bytes) -> bytes:
 
 
 def watch_event(kind: str, obj: bytes) -> bytes:
-    """Return the JSON of a watch event, with a line break."""
+    """Return a watch event of a type (ADDED…) with an object's JSON, as one line."""
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)

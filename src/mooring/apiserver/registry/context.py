@@ -159,7 +159,7 @@ class HandlerContext:
                 self._custom[kind].current_after = after
 
     def stop_serving(self, kinds: Iterable[Kind]) -> None:
-        """Stop serving a custom kind."""
+        """Stop serving all versions of a custom kind; their stored objects are not touched."""
         for kind in kinds:
             self._custom.pop(kind, None)
             unregister(kind.type)

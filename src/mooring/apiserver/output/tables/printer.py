@@ -49,7 +49,7 @@ def printer(*columns: Column) -> Printer:
 
 
 def text(name: str, cell: Cell, empty: str | None = None) -> Column:
-    """Return a string column, which shows `empty` for empty values."""
+    """Return a string column for an attribute path or a function; empty values are shown as `empty`."""
     return Column(define(name), _cell(cell, empty))
 
 
@@ -111,7 +111,7 @@ def class_name(*groups: str) -> Column:
 
 
 def containers(path: str) -> tuple[Column, Column]:
-    """Return two wide columns: the names and the images of the containers in a pod template."""
+    """Return two wide columns: names and images of the containers in the pod template at `path`, joined by commas."""
     template = attrgetter(path)
 
     def container_column(name: str, field: str) -> Column:

@@ -133,7 +133,7 @@ def element_of(each: Any, node: Node) -> str:
 
 
 def all_fields(value: Any, node: Node | None) -> Fields:
-    """Return the set of all fields in a value, maps and lists included."""
+    """Return the set of all field paths in a value, including those of maps and lists themselves."""
     if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
     result: Fields = {SELF: {}}

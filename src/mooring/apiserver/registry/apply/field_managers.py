@@ -478,7 +478,7 @@ def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntr
 
 
 def _merge_oldest(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
-    """Merge the oldest entries of updates into one, if there are more than MAX_UPDATE_MANAGERS."""
+    """Merge the oldest entries of updates into one per API version, if there are more than MAX_UPDATE_MANAGERS."""
     if len(entries) <= MAX_UPDATE_MANAGERS:
         return entries
     updates = sorted((entry for entry in entries if entry.operation == UPDATE), key=lambda entry: entry.time or "")

@@ -91,7 +91,7 @@ def find_declared_command(pod: Pod, container: str, words: tuple[str, ...]) -> D
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern with `*` and `?` matches a text, in time proportional to the product of both lengths."""
+    """Return whether a pattern with `*` and `?` matches a text; the time is proportional to both lengths' product."""
     import re2  # noqa: PLC0415 - loads long and is needed rarely
 
     options = re2.Options()

@@ -31,7 +31,7 @@ _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
 
 
 class Bytes(Protocol):
-    """A byte stream: a connection or a tunnel."""
+    """The interface of a byte stream to a client: an upgraded connection, or a WebSocket tunnel."""
 
     async def read(self) -> bytes: ...
     async def write(self, data: bytes) -> None: ...
