@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
 from mooring.advisor.explain.causes.creation import PodCreation, check_creation, next_run, refusal_of, verdict_of
-from mooring.advisor.explain.causes.placement import Placement, gated, of_another_scheduler, without_node
+from mooring.advisor.explain.causes.placement import Placement, gated, missing_object_cause, of_another_scheduler
 from mooring.advisor.explain.causes.running import node_gone, not_running
 from mooring.advisor.explain.checks import steps_to_check
 from mooring.advisor.explain.matrix import scores
 from mooring.advisor.explain.reasons import describe
-from mooring.advisor.explain.rehearsal import Rehearsal
+from mooring.advisor.explain.rehearsal import Proposal, Rehearsal
 from mooring.advisor.explain.remedies.creation import creation_remedies
 from mooring.advisor.explain.results import (
     PROBLEMS,
@@ -37,7 +37,6 @@ from mooring.advisor.explain.search import (
     CORRECTION,
     Candidate,
     Search,
-    candidate_of,
     join_candidates,
     nodes_to_try,
     pod_change,
@@ -170,6 +169,8 @@ def _node_facts(snapshot: Snapshot) -> NodeFacts:
 
 @dataclass
 class _Explaining:
+    """One explanation in the making: its inputs, and what has been found for `result`."""
+
     snapshot: Snapshot
     subject: Subject
     engine: ExplainEngine
@@ -334,8 +335,7 @@ class _Explaining:
             outcome = self.engine.schedule(after.pod)
             if outcome.node is not None:
                 summary = f"leave the pod to {known[0]} (spec.schedulerName)"
-                change, node = pod_change(self.subject, after), outcome.node
-                found = [candidate_of(self.subject, after, summary, 2, [change], node=node, feasible=outcome.feasible)]
+                found = [self._candidate(after, summary, 2, outcome.node, feasible_nodes=outcome.feasible)]
         cause = of_another_scheduler(self.snapshot, self._pod, known)
         return self._explained_by("NotAttempted", cause, self._verify(found))
 
@@ -497,20 +497,15 @@ class _Explaining:
             if after is None or displaced is None or displaced.nominated is None:
                 continue
             names = " and ".join(full_name(pod) for pod in displaced.victims)
-            return [
-                candidate_of(
-                    self.subject,
-                    after,
-                    f"give it the priority class {name} ({each.value})",
-                    _PRIORITY_SIZE + 2 * len(displaced.victims),
-                    [pod_change(self.subject, after)],
-                    node=displaced.nominated,
-                    feasible=1,
-                    caveat=f"it displaces {names}",
-                    plugins=["DefaultPreemption"],
-                )
-            ]
+            summary, size = f"give it the priority class {name} ({each.value})", 2 * len(displaced.victims)
+            more = {"feasible_nodes": 1, "caveat": f"it displaces {names}", "plugins": ["DefaultPreemption"]}
+            return [self._candidate(after, summary, _PRIORITY_SIZE + size, displaced.nominated, **more)]
         return []
+
+    def _candidate(self, after: Subject, summary: str, size: int, node: str, **fields: Any) -> Candidate:
+        changes = [pod_change(self.subject, after)]
+        suggestion = Suggestion(summary=summary, size=size, changes=changes, node=node, **fields)
+        return Candidate(suggestion, Proposal(self.subject, after))
 
     def _cause(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, early: Status, *, fits: bool
@@ -518,7 +513,7 @@ class _Explaining:
         if fits:
             return None
         if not early.is_success:
-            found = gated(self._pod) if self._pod.spec.scheduling_gates else without_node(view)
+            found = gated(self._pod) if self._pod.spec.scheduling_gates else missing_object_cause(view)
             return found or Cause(early.plugin, early.message)
         if not len(self.engine.cluster) and self.snapshot.unread("nodes"):
             return self._reported_cause(view)
@@ -543,7 +538,7 @@ class _Explaining:
         return cause.text, cause.code
 
     def _reported_cause(self, view: View) -> Cause:
-        cause = without_node(view)
+        cause = missing_object_cause(view)
         if cause is not None:
             return cause
         condition = next((each for each in self._pod.status.conditions if each.type == "PodScheduled"), None)
@@ -647,15 +642,11 @@ def _why_there(name: str, ranked: Sequence[NodeScore]) -> str:
     own, rival = ranked[0], ranked[1]
     if own.total == rival.total:
         return f"the pod runs on node {name}, which is as good as {rival.node} ({own.total} points each)"
-    apart = {key: own.scores.get(key, 0) - rival.scores.get(key, 0) for key in own.scores}
+    gap = {key: own.scores.get(key, 0) - rival.scores.get(key, 0) for key in own.scores}
     if own.total > rival.total:
-        best = max(apart, key=lambda key: apart[key])
-        return (
-            f"the pod runs on node {name} with {own.total} points, {own.total - rival.total} more than {rival.node},"
-            f" most of them for {best} ({apart[best]:+d})"
-        )
-    worst = min(apart, key=lambda key: apart[key])
-    return (
-        f"the pod runs on node {name}; today {rival.node} would be better by {rival.total - own.total} points,"
-        f" most of them for {worst} ({-apart[worst]:+d})"
-    )
+        best = max(gap, key=lambda key: gap[key])
+        ahead = f"{own.total - rival.total} more than {rival.node}, most of them for {best} ({gap[best]:+d})"
+        return f"the pod runs on node {name} with {own.total} points, {ahead}"
+    worst = min(gap, key=lambda key: gap[key])
+    behind = f"{rival.total - own.total} points, most of them for {worst} ({-gap[worst]:+d})"
+    return f"the pod runs on node {name}; today {rival.node} would be better by {behind}"

@@ -32,7 +32,7 @@ class NodeRow(Result, frozen=True, kw_only=True):
 
 
 class Matrix(Result, frozen=True, kw_only=True):
-    """One page of the table of nodes and plugins; feasible nodes first, by descending score."""
+    """One page of a table with a row for each node; feasible nodes come first, by descending score."""
 
     filters: list[str]
     """The plugins that reject at least one node."""

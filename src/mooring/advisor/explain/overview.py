@@ -117,6 +117,8 @@ class Overview(Result, frozen=True, kw_only=True):
 
 @dataclass
 class _BrokenPods:
+    """Pods of one workload that do not run for the same reason, and their explanation once it is found."""
+
     subject: Callable[[], Subject]
     owner: Resource
     pods: list[Pod] = field(default_factory=list)

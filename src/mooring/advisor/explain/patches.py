@@ -90,15 +90,8 @@ def kubectl(*words: str, namespace: str = "") -> str:
 
 
 def patch_command(target: Target, operations: list[Operation]) -> str:
-    return kubectl(
-        "patch",
-        kubectl_kind(target),
-        target.name,
-        "--type=json",
-        "-p",
-        _compact_json(operations),
-        namespace=target.namespace,
-    )
+    patch = ("--type=json", "-p", _compact_json(operations))
+    return kubectl("patch", kubectl_kind(target), target.name, *patch, namespace=target.namespace)
 
 
 def recreate_command(target: Target, operations: list[Operation]) -> str:

@@ -149,7 +149,7 @@ def _label_keys(view: View) -> list[str] | None:
 
 
 def affinity_text(view: View, node: Node) -> str:
-    """Return as text the conditions of the node selector and of each affinity term that do not hold on a node."""
+    """Return a text with the conditions of the pod's node selector and node affinity that a node does not meet."""
     parts = [unmet_text(view, unmet, node) for unmet in view.unmet_pairs(node)]
     terms = view.unmet_terms(node)
     for number, term in enumerate(terms, 1):

@@ -67,7 +67,7 @@ class RehearsalResult:
 
 @dataclass
 class Rehearsal:
-    """Simulates remedies on copies of one snapshot."""
+    """Simulates remedies on copies of one snapshot, to count the pods that then have a node."""
 
     snapshot: Snapshot
     settings: Settings = field(default_factory=Settings)

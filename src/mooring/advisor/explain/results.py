@@ -47,7 +47,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Refusal(Result, frozen=True, kw_only=True):
-    """A group of nodes that the same plugin rejects first, for the same reasons."""
+    """A group of nodes for which the first rejecting plugin and its reasons are the same."""
 
     plugin: str
     code: str
@@ -60,7 +60,7 @@ class Refusal(Result, frozen=True, kw_only=True):
 
 
 class NodeVerdict(Result, frozen=True, kw_only=True):
-    """The verdict of the plugins on one node."""
+    """The verdict of the filter plugins on one node: feasible for the pod, or rejected by which of them and why."""
 
     node: str
     feasible: bool
@@ -72,7 +72,7 @@ class NodeVerdict(Result, frozen=True, kw_only=True):
 
 
 class Change(Result, frozen=True, kw_only=True):
-    """A change, creation or deletion of one object that a suggestion consists of."""
+    """One step of a suggestion: the change, creation or deletion of one object, with its kubectl command."""
 
     target: Target
     action: Action
@@ -90,12 +90,12 @@ class Suggestion(Result, frozen=True, kw_only=True):
     summary: str
     size: int
     """The size of the change, by which suggestions are sorted."""
-    plugins: list[str]
+    plugins: list[str] = []
     """The plugins whose rejections it resolves."""
     changes: list[Change]
-    node: str
-    """The node on which the pod would be placed."""
-    feasible_nodes: int
+    node: str = ""
+    """The node on which the pod would be placed; empty if only the whole workload was simulated."""
+    feasible_nodes: int = 0
     """How many nodes would be feasible."""
     caveat: str = ""
     """A side effect to consider first; empty if none is known."""
@@ -131,7 +131,7 @@ class NodeScore(Result, frozen=True, kw_only=True):
 
 
 class SchedulingExplanation(Result, frozen=True, kw_only=True):
-    """The explanation why a pod is on its node, or why it does not run, with suggestions."""
+    """The explanation of one pod or workload: why it is on its node or does not run, and what would help."""
 
     api_version: str = API_VERSION
     kind: str = KIND

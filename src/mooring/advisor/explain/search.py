@@ -30,7 +30,6 @@ from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import Node, Pod, ReplicationController
-from mooring.api.meta_v1 import Resource
 from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 from mooring.scheduler.framework import Status
 
@@ -54,6 +53,8 @@ _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 @dataclass(order=True)
 class _Idea:
+    """Remedies to try together on one node; smaller ideas are tried first."""
+
     steps: int
     size: int
     distance: float
@@ -76,34 +77,6 @@ class Candidate:
     def is_next_run(self) -> bool:
         """Whether the change takes effect with the next Job of a CronJob, so that it cannot be simulated."""
         return isinstance(self.proposal.after.source, CronJob) and self.proposal.is_source_changed
-
-
-def candidate_of(
-    before: Subject,
-    after: Subject,
-    summary: str,
-    size: int,
-    changes: Sequence[Change],
-    *,
-    node: str = "",
-    feasible: int = 0,
-    put: tuple[Resource, ...] = (),
-    remove: tuple[Resource, ...] = (),
-    plugins: Iterable[str] = (),
-    caveat: str = "",
-    order: int = LAST,
-) -> Candidate:
-    """Return the candidate that changes the pod or its workload from `before` to `after`, and other objects."""
-    suggestion = Suggestion(
-        summary=summary,
-        size=size,
-        plugins=list(plugins),
-        changes=list(changes),
-        node=node,
-        feasible_nodes=feasible,
-        caveat=caveat,
-    )
-    return Candidate(suggestion, Proposal(before, after, put, remove), order)
 
 
 def join_candidates(one: Candidate, other: Candidate) -> Candidate | None:
@@ -142,6 +115,8 @@ def with_more_nodes(candidate: Candidate, number: int) -> Candidate | None:
 
 
 class Search:
+    """A search for the smallest changes after which the scheduler places one pod."""
+
     def __init__(self, view: View) -> None:
         self._engine = view.engine
         self._subject = view.subject
@@ -238,22 +213,21 @@ class Search:
         if outcome.node is None:
             return False
         own = [pod_change(self._subject, subject)] if subject is not self._subject else []
-        candidate = candidate_of(
-            self._subject,
-            subject,
-            ", and ".join(each.summary for each in idea.chosen),
-            idea.size,
-            [*own, *(change for each in idea.chosen for change in each.changes)],
+        suggestion = Suggestion(
+            summary=", and ".join(each.summary for each in idea.chosen),
+            size=idea.size,
+            plugins=list(dict.fromkeys(each.plugin for each in idea.chosen)),
+            changes=[*own, *(change for each in idea.chosen for change in each.changes)],
             node=outcome.node,
-            feasible=outcome.feasible,
-            put=tuple(obj for each in idea.chosen for obj in each.put),
-            remove=tuple(obj for each in idea.chosen for obj in each.remove),
-            plugins=dict.fromkeys(each.plugin for each in idea.chosen),
+            feasible_nodes=outcome.feasible,
             caveat="; ".join(dict.fromkeys(each.caveat for each in idea.chosen if each.caveat)),
-            order=CORRECTION if _corrects(idea.chosen) else LAST,
         )
-        if any(each.suggestion.changes == candidate.suggestion.changes for _, _, each in self._found):
+        if any(each.suggestion.changes == suggestion.changes for _, _, each in self._found):
             return True  # another wording of the same change
+        put = tuple(obj for each in idea.chosen for obj in each.put)
+        remove = tuple(obj for each in idea.chosen for obj in each.remove)
+        order = CORRECTION if _corrects(idea.chosen) else LAST
+        candidate = Candidate(suggestion, Proposal(self._subject, subject, put, remove), order)
         self._found.append((summaries, _families(idea.chosen), candidate))
         self._families[_families(idea.chosen)] += 1
         return True

@@ -292,53 +292,38 @@ def _driver_hint(view: View, provisioner: str) -> str:
 
 
 def restrictions_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
-    held = one_pod_holders(view)
-    if held:
+    """Return the cause if another pod uses a ReadWriteOncePod claim or (on these nodes) a disk of the pod, or None."""
+    if held := one_pod_holders(view):
         text = f"the pod's claim may be used by one pod only (ReadWriteOncePod), and {pods_named(held)} uses it"
         return Cause("ClaimInUse", text)
     disks = [pod for info in infos for pod in disk_holders(view, info)]
-    if not disks:
-        return None
-    return Cause("DiskInUse", f"{pods_named(disks)} has a disk of the pod, which cannot be mounted twice")
+    text = f"{pods_named(disks)} has a disk of the pod, which cannot be mounted twice"
+    return Cause("DiskInUse", text) if disks else None
 
 
 def binding_cause(view: View) -> Cause | None:
+    """Return the cause if a volume of the pod, or the class of an unbound claim, excludes the nodes left, else None."""
     for claim in claims_of(view):
         volume = volume_of(view, claim)
         if volume is not None and volume.spec.node_affinity is not None:
-            return Cause(
-                "VolumeElsewhere",
-                f"volume {volume.metadata.name} of claim {full_name(claim)} can be used only where"
-                f" {volume_affinity_text(volume)}, and no node left for the pod is there",
-            )
-    for claim in claims_of(view):
-        if not is_bound(claim):
-            of_class = class_of(claim)
-            found = view.object(StorageClass, of_class)
-            if found is not None and found.provisioner == NO_PROVISIONER:
-                return Cause(
-                    "NoVolume",
-                    f"claim {full_name(claim)} has no volume: no free PersistentVolume of class {of_class}"
-                    f" fits it on a node left for the pod ({size_of(claim)})",
-                )
-            if found is not None and found.allowed_topologies:
-                zones = [
-                    value
-                    for term in found.allowed_topologies
-                    for each in term.match_label_expressions
-                    for value in each.values
-                ]
-                return Cause(
-                    "ClassElsewhere",
-                    f"StorageClass {of_class} makes volumes only in {listed(zones)}, and no node left for the"
-                    f" pod is there",
-                )
-            return Cause(
-                "NoCapacity",
-                f"claim {full_name(claim)} ({size_of(claim)}): the driver of StorageClass {of_class} has"
-                f" not enough room on any node left for the pod",
-            )
-    return None
+            head = f"volume {volume.metadata.name} of claim {full_name(claim)} can be used only where"
+            where = volume_affinity_text(volume)
+            return Cause("VolumeElsewhere", f"{head} {where}, and no node left for the pod is there")
+    unbound = next((each for each in claims_of(view) if not is_bound(each)), None)
+    if unbound is None:
+        return None
+    of_class, name, size = class_of(unbound), full_name(unbound), size_of(unbound)
+    found = view.object(StorageClass, of_class)
+    if found is not None and found.provisioner == NO_PROVISIONER:
+        text = f"claim {name} has no volume: no free PersistentVolume of class {of_class} fits it on a node left for"
+        return Cause("NoVolume", f"{text} the pod ({size})")
+    if found is not None and found.allowed_topologies:
+        terms = [each for term in found.allowed_topologies for each in term.match_label_expressions]
+        zones = listed([value for each in terms for value in each.values])
+        text = f"StorageClass {of_class} makes volumes only in {zones}, and no node left for the pod is there"
+        return Cause("ClassElsewhere", text)
+    text = f"claim {name} ({size}): the driver of StorageClass {of_class} has not enough room on any node left"
+    return Cause("NoCapacity", f"{text} for the pod")
 
 
 def zone_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:

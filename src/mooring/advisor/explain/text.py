@@ -29,8 +29,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield the explanation line by line.
 
-    `wide` names every node, `verbose` adds kube-scheduler's message. A dump may contain control characters: see
-    `_printable`.
+    `wide` lists every node, `verbose` adds kube-scheduler's message. Control characters, which
+    a dump may contain, are escaped.
     """
     found = msgspec.convert(_printable(msgspec.to_builtins(found)), SchedulingExplanation)
     yield _headline(found, style)
@@ -159,7 +159,7 @@ def _printable(tree: Any) -> Any:
 
 
 def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain) -> Iterator[str]:
-    """Yield one numbered paragraph for each group."""
+    """Yield the number of pods that do not run, and a numbered paragraph for each group with its cause and members."""
     if not found.groups:
         where = f"namespace {found.namespace} of {found.origin}" if found.namespace else found.origin
         every = "every pod that was read" if found.notes else "every pod"

@@ -8,6 +8,7 @@ node is the cause, and is described for the nodes that the filters before it hav
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -47,7 +48,7 @@ Describe = Callable[["Placement", Sequence[NodeInfo]], Cause | None]
 
 
 def gated(pod: Pod) -> Cause:
-    """Return the cause for a pod with scheduling gates; it names the gates and the controllers that remove them."""
+    """Return the cause for a pod with scheduling gates, with the controllers that remove these."""
     names = [gate.name for gate in pod.spec.scheduling_gates]
     domains = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     owners = [_owner_of_gate(domain) for domain in domains]
@@ -62,7 +63,7 @@ def _owner_of_gate(domain: str) -> str:
 
 
 def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) -> Cause:
-    """Return the cause for a pod of another scheduler; it says whether that scheduler seems to run."""
+    """Return the cause for a pod that names another scheduler, with whether that scheduler seems to run."""
     name = pod.spec.scheduler_name
     if snapshot.unread("pods"):
         seen = "whether it runs cannot be read"
@@ -94,33 +95,31 @@ def _is_scheduler(pod: Pod, name: str) -> bool:
 # -- pods that no node fits
 
 
-def without_node(view: View) -> Cause | None:
+def missing_object_cause(view: View) -> Cause | None:
     """Return the cause if a claim, StorageClass, device class or driver is missing, so that no node can fit."""
     return storage.claim_cause(view) or devices.missing_cause(view)
 
 
+@dataclass(frozen=True, slots=True)
 class Placement:
     """The filter results of all nodes for one pod, from which `cause` finds why no node fits."""
 
-    def __init__(
-        self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, facts: NodeFacts, now: datetime
-    ) -> None:
-        self.view = view
-        self.facts = facts
-        self.now = now
-        self._judgement = judgement
-        self._diagnosis = diagnosis
+    view: View
+    judgement: PodEvaluation
+    diagnosis: Diagnosis
+    facts: NodeFacts
+    now: datetime
 
     def cause(self) -> Cause:
         """Return the cause: the filter plugin that rejects all the nodes that the plugins before it have left."""
         cluster = self.view.engine.cluster
         if not len(cluster):
             return Cause("NoNodes", "there are no nodes")
-        early = without_node(self.view)
+        early = missing_object_cause(self.view)
         if early is not None:
             return early
-        if self._judgement.refusal is not None:
-            return Cause(self._judgement.refusal.plugin or "Rejected", self._judgement.refusal.message)
+        if self.judgement.refusal is not None:
+            return Cause(self.judgement.refusal.plugin or "Rejected", self.judgement.refusal.message)
         all_nodes = {info.row: info for info in cluster.node_infos()}
         rows = np.fromiter(all_nodes, np.intp, len(all_nodes))
         narrowing = ""
@@ -141,17 +140,17 @@ class Placement:
 
     def rejection(self, info: NodeInfo) -> str:
         """Return why the first plugin that rejects a node does so; empty if none does."""
-        status = self._diagnosis.status_on(info.row)
+        status = self.diagnosis.status_on(info.row)
         return describe(self.view, [info], status)[0][0] if status is not None and status.plugin else ""
 
     def _filters(self, rows: "np.typing.NDArray[np.intp]") -> Iterator[tuple[str, "np.typing.NDArray[np.bool_]"]]:
-        slots = {slot.name: slot for slot in self._judgement.filters if slot.refuses and slot.status.is_success}
+        slots = {slot.name: slot for slot in self.judgement.filters if slot.refuses and slot.status.is_success}
         left = rows
         names = [*_DESCRIBERS, *(name for name in slots if name not in _DESCRIBERS)]
         for name in names:
             passing = slots[name].ok[left] if name in slots else np.ones(len(left), np.bool_)
             if name == "NodeAffinity":
-                passing = passing & self._judgement.considered[left]
+                passing = passing & self.judgement.considered[left]
             yield name, passing
             left = left[passing]
 
@@ -159,7 +158,7 @@ class Placement:
         describer = _DESCRIBERS.get(plugin)
         found = describer(self, infos) if describer is not None else None
         if found is None:
-            status = self._diagnosis.status_on(infos[0].row)
+            status = self.diagnosis.status_on(infos[0].row)
             groups = describe(self.view, infos, status) if status is not None and status.plugin == plugin else []
             if not groups:
                 statuses, _ = self.view.engine.refusals_on(self.view.pod, infos[0].name)
@@ -373,7 +372,7 @@ def _resource_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
 
 
 def _why_not_on_largest(self: Placement, infos: Sequence[NodeInfo], resource: str, wanted: int) -> str:
-    """Return a hint why the pod is rejected by the largest node of all; empty if that is too small or among `infos`."""
+    """Return a hint why the largest node of all, which is not in `infos`, rejects the pod; empty if it is too small."""
     name = self.facts.largest[resource][1]
     info = self.view.engine.cluster.node(name) if len(infos) < len(self.view.engine.cluster) else None
     if info is None or self.view.engine.cluster.resources.amounts(resource, info.row)[0] < wanted:

@@ -1,6 +1,6 @@
 """The builder of candidate remedies that change a workload or other objects, not nodes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,10 @@ from msgspec import structs
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.patches import kubectl
+from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, Edit
-from mooring.advisor.explain.results import Cause, Change
-from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, candidate_of, pod_change
+from mooring.advisor.explain.results import Cause, Change, Suggestion
+from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, pod_change
 from mooring.advisor.explain.subject import Subject, set_fields
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
@@ -82,8 +83,16 @@ class Context:
             yield from self.scale(replicas)
 
     def candidate(
-        self, summary: str, size: int, changes: Sequence[Change], after: Subject | None = None, **fields: Any
+        self,
+        summary: str,
+        size: int,
+        changes: list[Change],
+        after: Subject | None = None,
+        *,
+        put: tuple[Resource, ...] = (),
+        caveat: str = "",
     ) -> Candidate:
         """Return the candidate for changes that result in the workload `after`, or in other objects (`put`)."""
+        suggestion = Suggestion(summary=summary, size=size, changes=changes, caveat=caveat)
         order = CORRECTION if size == BOUND else LAST
-        return candidate_of(self.subject, after or self.subject, summary, size, changes, order=order, **fields)
+        return Candidate(suggestion, Proposal(self.subject, after or self.subject, put), order)

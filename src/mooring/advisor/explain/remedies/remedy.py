@@ -34,6 +34,8 @@ CLAIM_CAVEAT = "a claim cannot be changed: it is deleted and created again"
 
 @dataclass(frozen=True)
 class Remedy:
+    """A change that may resolve a plugin's rejection of a node, not tried yet."""
+
     family: str
     """The key of remedies that do the same thing in different places; only the best few of a family are shown."""
     size: int

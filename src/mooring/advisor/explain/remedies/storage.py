@@ -227,27 +227,21 @@ def _planned_claim(view: View, name: str) -> PersistentVolumeClaim:
     """Return a claim to create: from the StatefulSet's claim template, or of 1Gi in a class that provisions volumes."""
     meta = ObjectMeta(name=name, namespace=view.namespace)
     source = view.subject.source
-    if isinstance(source, StatefulSet):
-        template = next(
-            (each for each in source.spec.volume_claim_templates if name.startswith(each.metadata.name)), None
-        )
-        if template is not None:
-            spec = copy_of(template.spec)
-            return PersistentVolumeClaim(metadata=meta, spec=spec)
+    for template in source.spec.volume_claim_templates if isinstance(source, StatefulSet) else ():
+        if name.startswith(template.metadata.name):
+            return PersistentVolumeClaim(metadata=meta, spec=copy_of(template.spec))
     classes = [
         each.metadata.name
         for each in view.objects(StorageClass).values()
         if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and each.provisioner not in ("", NO_PROVISIONER)
     ]
-    return PersistentVolumeClaim(
-        metadata=meta,
-        spec=PersistentVolumeClaimSpec(
-            access_modes=["ReadWriteOnce"],
-            resources=VolumeResourceRequirements(requests={STORAGE: parse(_SIZE)}),
-            storage_class_name=min(classes, default=""),
-            volume_mode="Filesystem",
-        ),
+    spec = PersistentVolumeClaimSpec(
+        access_modes=["ReadWriteOnce"],
+        resources=VolumeResourceRequirements(requests={STORAGE: parse(_SIZE)}),
+        storage_class_name=min(classes, default=""),
+        volume_mode="Filesystem",
     )
+    return PersistentVolumeClaim(metadata=meta, spec=spec)
 
 
 # -- zones and limits
