@@ -341,7 +341,7 @@ def test_fields_that_no_plugin_reads_do_not_distinguish_pods(
     found = [engine.schedule(each).node for each in pods]
     assert len({engine.cluster.info(each).signature for each in pods}) == shapes
     assert made_by is _numbered or found == [f"n{number}" for number in range(4)]
-    assert len({engine.cluster.signatures.likeness(each) for each in pods}) == 4, (
+    assert len({engine.cluster.signatures.template_key(each) for each in pods}) == 4, (
         "hints and diagnoses are of each alone"
     )
 

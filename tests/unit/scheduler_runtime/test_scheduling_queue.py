@@ -257,7 +257,7 @@ def test_a_flood_of_like_pods_is_asked_about_once_and_does_not_hold_up_others() 
     for number in range(500):
         lab.queue.add(pod(f"flood-{number}"))
         queued = lab.pop()
-        queued.likeness = shape
+        queued.template_key = shape
         lab.queue.requeue(queued, frozenset({"Counting"}))
     lab.queue.move(NODE_ADDED, None, node("n1"))
     assert plugin.asked == 1

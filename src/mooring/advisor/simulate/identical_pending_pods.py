@@ -56,11 +56,11 @@ class IdenticalPendingPods:
         line = self._of.get(queued.key)
         number = 0 if line is None else len(line.followers)
         if self._are_formed and self._queue.waits_in_crowd(queued):
-            last, words = self._last.get(queued.likeness, (queued, message))
+            last, words = self._last.get(queued.template_key, (queued, message))
             if last is not queued and words == message and self._are_identical(last, queued):
                 self._merge_groups(last, queued)
             else:
-                self._last[queued.likeness] = queued, message
+                self._last[queued.template_key] = queued, message
         return number
 
     def _are_identical(self, last: QueuedPod, queued: QueuedPod) -> bool:

@@ -73,7 +73,7 @@ class Scheduling(Driver):
         """Schedule a pod, or reuse an identical pod's failure; return whether identical pods would fail now."""
         spec = queued.pod.spec
         state = (self._world.revision, queued.profile, spec.priority, spec.preemption_policy, self.allow_preemption)
-        known = self._refused.get(queued.likeness)
+        known = self._refused.get(queued.template_key)
         if known is not None and known.state == state and not len(self._engine.nominations):
             self._world.pods[queued.key].message = known.message
             self._world.queue.requeue(queued, known.refused_by, known.waits_for)
@@ -83,7 +83,7 @@ class Scheduling(Driver):
         if self._world.revision != state[0] or not self._is_interchangeable(queued):
             return False
         message = self._world.pods[queued.key].message
-        self._refused[queued.likeness] = _FailedAttempt(state, message, queued.refused_by, queued.waits_for)
+        self._refused[queued.template_key] = _FailedAttempt(state, message, queued.refused_by, queued.waits_for)
         return True
 
     def _is_interchangeable(self, queued: QueuedPod) -> bool:
@@ -127,14 +127,15 @@ class Scheduling(Driver):
     def _post_filter(self, outcome: Outcome) -> PostFilterResult:
         if not self.allow_preemption:
             return PostFilterResult(NOTHING_DONE.status, keeps_nomination=True)
-        likeness, is_like_others = self._engine.cluster.signatures.likeness(outcome.pod), not has_claims(outcome.pod)
-        known = self._failed_preemptions.get(likeness) if is_like_others else None
+        template_key = self._engine.cluster.signatures.template_key(outcome.pod)
+        is_like_others = not has_claims(outcome.pod)
+        known = self._failed_preemptions.get(template_key) if is_like_others else None
         if known is not None and known.state == self._state(outcome) and known.refusal == outcome.message:
             return known.found
         self._world.budgets.sync()
         found = self._engine.post_filter(outcome)
         if found.nominated is None and is_like_others:
-            self._failed_preemptions[likeness] = _FailedPreemption(outcome.message, self._state(outcome), found)
+            self._failed_preemptions[template_key] = _FailedPreemption(outcome.message, self._state(outcome), found)
         return found
 
     def _state(self, outcome: Outcome) -> tuple[object, ...]:

@@ -163,6 +163,13 @@ class Cluster:
         row = self.row_of.get(name)
         return None if row is None else self.nodes[row]
 
+    def node_at(self, row: int) -> NodeInfo:
+        """Return the node of a row; raise AssertionError if the row has none."""
+        info = self.nodes[row]
+        if info is None:
+            raise AssertionError(f"row {row} has no node")
+        return info
+
     def nodes_now(self) -> Sequence[NodeInfo | None]:
         """Return a snapshot of the nodes, by row of the node table."""
         if self._nodes_copied_at != self.nodes_changed_at:
@@ -268,7 +275,7 @@ class Cluster:
         if row is None:
             self._add_node(node)
             return
-        self._node_at(row).node = node
+        self.node_at(row).node = node
         for changed in self._fill(row, node):
             self.inputs.note(changed, row)
 
@@ -277,7 +284,7 @@ class Cluster:
         row = self.row_of.get(name)
         if row is None:
             return
-        for placed in list(self._node_at(row).placed.values()):
+        for placed in list(self.node_at(row).placed.values()):
             self.displace(placed)
             self._waiting.setdefault(name, {})[pod_key(placed.pod)] = placed
         del self.row_of[name]
@@ -335,7 +342,7 @@ class Cluster:
 
     def _replace(self, placed: PlacedPod, newer: PlacedPod) -> None:
         row = self.row_of[placed.node_name]
-        info, before = self._node_at(row), placed.pod
+        info, before = self.node_at(row), placed.pod
         if placed.group == newer.group:
             placed.pod = newer.pod
         else:
@@ -356,12 +363,6 @@ class Cluster:
         if self.pod_sets.move(row, before, newer.group, newer.pod.metadata.labels) or before[1] != newer.group[1]:
             self.inputs.note(Input.PODS, row)
         self._notify(placed, info, is_placed=True)
-
-    def _node_at(self, row: int) -> NodeInfo:
-        info = self.nodes[row]
-        if info is None:
-            raise AssertionError(f"row {row} has no node")
-        return info
 
     def _add_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -403,7 +404,7 @@ class Cluster:
     def place(self, placed: PlacedPod) -> None:
         """Place a pod on its node; the node must exist."""
         row = self.row_of[placed.node_name]
-        info = self._node_at(row)
+        info = self.node_at(row)
         signature, pod = placed.signature, placed.pod
         key = pod_key(pod)
         self._pods[key] = placed
@@ -423,16 +424,16 @@ class Cluster:
     def displace(self, placed: PlacedPod) -> None:
         """Remove a pod from its node; `place` puts it back."""
         row = self.row_of[placed.node_name]
-        info = self._node_at(row)
+        info = self.node_at(row)
         signature, key = placed.signature, pod_key(placed.pod)
         del self._pods[key]
         del info.placed[key]
         info.ranked = None
         signature.pods -= 1
-        self.resources.subtract(row, signature)
+        self.resources.add(row, signature, -1)
         self.priorities.subtract(row, priority(placed.pod), map(_priority_of, info.placed.values()))
         if signature.ports:
-            self.ports.subtract(row, signature.ports)
+            self.ports.add(row, signature.ports, -1)
         if signature.terms.keys:
             self.term_owners.subtract(row, signature.terms)
         self.pod_sets.subtract(row, placed.group)

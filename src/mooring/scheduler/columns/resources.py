@@ -137,9 +137,6 @@ class ResourceColumns:
             if not rows:
                 del self._beside[resource]
 
-    def subtract(self, row: int, signature: PodSignature) -> None:
-        self.add(row, signature, -1)
-
     def usage_of(self, signature: PodSignature) -> NDArray[np.int64]:
         """Return the amounts, by line, that a pod of a pod signature adds to its node."""
         return self._usage(signature).column
@@ -215,16 +212,12 @@ class PortColumns:
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
 
-    def add(self, row: int, ports: Iterable[HostPort]) -> None:
+    def add(self, row: int, ports: Iterable[HostPort], times: int = 1) -> None:
+        """Count the ports that a pod uses on its node; uncount them if `times` is -1."""
         for port in ports:
             rows = self._used.setdefault((port.protocol, port.port), {})
-            rows.setdefault(row, Counter())[port.address] += 1
-
-    def subtract(self, row: int, ports: Iterable[HostPort]) -> None:
-        for port in ports:
-            rows = self._used[port.protocol, port.port]
-            addresses = rows[row]
-            addresses[port.address] -= 1
+            addresses = rows.setdefault(row, Counter())
+            addresses[port.address] += times
             if not addresses[port.address]:
                 del addresses[port.address]
             if not addresses:

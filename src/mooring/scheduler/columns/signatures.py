@@ -167,9 +167,7 @@ def _without_pinned_node(affinity: Affinity) -> Affinity | None:
     if not wishes and affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
         return None
     left = NodeAffinity(preferred_during_scheduling_ignored_during_execution=wishes) if wishes else None
-    return Affinity(
-        node_affinity=left, pod_affinity=affinity.pod_affinity, pod_anti_affinity=affinity.pod_anti_affinity
-    )
+    return structs.replace(affinity, node_affinity=left)
 
 
 def resized_resources(pod: Pod) -> PodStatus | None:
@@ -243,7 +241,8 @@ class PodSignature:
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
         """The pod's total requests, by resource."""
         self.scored = self.requests
-        if not _requests_cpu_and_memory(spec):
+        each_requests = [each.resources.requests for each in (*spec.containers, *spec.init_containers)]
+        if not each_requests or not all(requests.CPU in each and requests.MEMORY in each for each in each_requests):
             self.scored = requests.in_units(requests.scored_requests_of(pod, pod_level=pod_level))
         """The requests that scoring assumes, with a default for cpu and memory that the pod does not request."""
         self.ports = host_ports(spec)
@@ -257,7 +256,9 @@ class PodSignature:
         """The additional pod fields that plugins contributed by `sign`."""
         # Cache keys of parts (see `_PARTS`); other parts are keys themselves.
         self.resources_key = tuple(self.requests.items()), tuple(self.scored.items())
-        self.node_affinity_key = _node_affinity_key(spec.node_selector, affinity, is_pinned=is_pinned)
+        wanted = affinity and affinity.node_affinity
+        node_affinity = codec.encode((spec.node_selector, wanted, is_pinned)) if spec.node_selector or wanted else None
+        self.node_affinity_key: Hashable = node_affinity or is_pinned
         self.tolerations_key = codec.encode(spec.tolerations) if spec.tolerations else b""
         constraints = spec.topology_spread_constraints
         self.spread_key = codec.encode(constraints) if constraints else b"", owner
@@ -314,16 +315,6 @@ class DeclaredParts:
         shown = object.__new__(PodInfo)
         shown.signature = seen
         return shown
-
-
-def _requests_cpu_and_memory(spec: PodSpec) -> bool:
-    every = [each.resources.requests for each in (*spec.containers, *spec.init_containers)]
-    return bool(every) and all(requests.CPU in each and requests.MEMORY in each for each in every)
-
-
-def _node_affinity_key(selector: dict[str, str], affinity: Affinity | None, *, is_pinned: bool) -> Hashable:
-    wanted = affinity and affinity.node_affinity
-    return codec.encode((selector, wanted, is_pinned)) if selector or wanted else is_pinned
 
 
 _PARTS: dict[Part, tuple[str, tuple[str, ...]]] = {
@@ -399,7 +390,7 @@ class SignatureTable:
         self._last_pod = None
         return True
 
-    def likeness(self, pod: Pod) -> Hashable:
+    def template_key(self, pod: Pod) -> Hashable:
         """Return a key that is equal for pods with the same pod signature, labels and only possible node."""
         signature = self.signature_of(pod)
         return signature, group_of(pod, signature), pinned_node(pod.spec) if signature.is_pinned else ""
@@ -451,11 +442,7 @@ def images(spec: PodSpec) -> tuple[str, ...]:
     """Return the images of a pod's containers with their tags, repeated if several containers use one."""
     found = [container.image for container in (*spec.init_containers, *spec.containers)]
     found += [volume.image.reference for volume in spec.volumes if volume.image is not None]
-    return tuple(with_tag(image) for image in found)
-
-
-def with_tag(image: str) -> str:
-    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+    return tuple(image if image.rfind(":") > image.rfind("/") else f"{image}:latest" for image in found)
 
 
 def pod_terms(spec: PodSpec, namespace: str) -> PodTerms:

@@ -159,19 +159,18 @@ class DomainCounts:
         code = self.topology.codes.item(row)
         if code and (self._eligible is None or self._eligible[row]):
             self._add(code, number)
-            self.changed_at = next_revision()
 
     def move_row(self, row: int, before: int, after: int) -> None:
         number = self._by_row.get(row, 0)
         if not number or (self._eligible is not None and not self._eligible[row]):
             return
-        self.changed_at = next_revision()
         if before:
             self._add(before, -number)
         if after:
             self._add(after, number)
 
     def _add(self, code: int, number: int) -> None:
+        self.changed_at = next_revision()
         after = _add(self.by_code, code, number)
         if self._table is not None and code < len(self._table):
             self._table[code] = after

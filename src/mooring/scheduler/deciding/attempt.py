@@ -130,7 +130,7 @@ class Attempts:
         self._engine = engine
         self._queue = queue
         self._driver = driver
-        self._ask_post_filter = post_filter or engine.post_filter
+        self._run_post_filter = post_filter or engine.post_filter
         self._plugins: dict[tuple[str, str], Sequence[tuple[str, Any]]] = {}
         for name, profile in engine.profiles.items():
             self._plugins["Reserve", name] = pair_with_names(profile.reserve)
@@ -223,12 +223,14 @@ class Attempts:
 
     def _fits_nowhere(self, queued: QueuedPod, outcome: Outcome, begun: float) -> bool:
         pod, diagnosis = outcome.pod, outcome.diagnosis
-        queued.likeness = self._engine.cluster.signatures.likeness(pod)
+        queued.template_key = self._engine.cluster.signatures.template_key(pod)
         if diagnosis is None or not len(self._engine.cluster):
             self._driver.handle_rejection(queued, NO_NODES, None, begun)
             self._queue.requeue(queued, frozenset())
             return False
-        found = self._post_filter(outcome)
+        started = perf_counter()
+        found = self._run_post_filter(outcome)
+        self._driver.record_point("PostFilter", found.status, outcome.profile.name, perf_counter() - started)
         nominated = self._nominate(pod, found)
         if found.nominated is not None and found.victims:
             self._driver.displace(pod, found)
@@ -236,12 +238,6 @@ class Attempts:
         self._driver.handle_rejection(queued, message, nominated, begun)
         self._queue.requeue(queued, diagnosis.plugins, _waits_for(diagnosis))
         return bool(found.victims) and not found.in_background
-
-    def _post_filter(self, outcome: Outcome) -> PostFilterResult:
-        started = perf_counter()
-        found = self._ask_post_filter(outcome)
-        self._driver.record_point("PostFilter", found.status, outcome.profile.name, perf_counter() - started)
-        return found
 
     def _nominate(self, pod: Pod, found: PostFilterResult) -> str | None:
         nominations = self._engine.nominations

@@ -290,7 +290,8 @@ class NodeCosts:
         self._parts = np.zeros((_COST_PARTS, cluster.capacity), np.int64)
         self._without = np.zeros_like(cluster.resources.used)
         self._reasons: dict[int, Status] = {}
-        self._dry_runs: dict[int, tuple[DryRun, int]] = {}
+        self.dry_runs: dict[int, tuple[DryRun, int]] = {}
+        """By node row, the dry run that computed its cost, and the node's index in it."""
 
     def refresh(self, expected: NominatedPods | None) -> None:
         """Invalidate node rows whose node, pods, their importance, or nominated pods have changed."""
@@ -333,7 +334,7 @@ class NodeCosts:
         self._parts[:, missing[found.helpful]] = found.costs
         self._without[:, missing] = found.without
         for index, row in enumerate(tried):
-            self._dry_runs[row] = found, index
+            self.dry_runs[row] = found, index
             if index in found.refused:
                 self._reasons[row] = found.refused[index]
 
@@ -366,10 +367,6 @@ class NodeCosts:
                 values = part[rows]
                 rows = rows[values == values.min()]
         return int(rows[0])
-
-    def dry_run_of(self, row: int) -> tuple[DryRun, int]:
-        """Return the dry run that computed the cost of a node row, and the node's index in it."""
-        return self._dry_runs[row]
 
     def count_refusals(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> Counter[Status]:
         """Return the number of nodes for each reason why preemption does not help; all must be cached."""

@@ -82,12 +82,10 @@ class Outcome(msgspec.Struct):
         if refusal is not None and refusal.is_rejected and refusal.plugin:
             yield refusal.plugin, "PreFilter", refusal.code, 1
         for plugin, nodes, for_now, for_good in evaluated.asked:
-            if nodes > for_now + for_good:
-                yield plugin, "Filter", success, nodes - for_now - for_good
-            if for_now:
-                yield plugin, "Filter", fwk.Code.UNSCHEDULABLE, for_now
-            if for_good:
-                yield plugin, "Filter", fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good
+            numbers = (success, nodes - for_now - for_good), (fwk.Code.UNSCHEDULABLE, for_now)
+            for code, number in (*numbers, (fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good)):
+                if number:
+                    yield plugin, "Filter", code, number
         for scored in evaluated.scores if self.feasible > 1 else ():  # a single feasible node is taken without scoring
             if scored.has_pre_point:
                 yield scored.name, "PreScore", success, 1
@@ -132,13 +130,12 @@ class Engine:
             if isinstance(plugin, fwk.SignPlugin)
         }
         signers = self.cluster.signatures.signers
-        plans = {
-            name: Plan(profile, self.cluster, timed or _itself, signers) for name, profile in self.profiles.items()
-        }
         self.cluster.signatures.read = fwk.Part(0)
-        for plan in plans.values():
+        self._evaluators: dict[str, Evaluator] = {}
+        for name, profile in self.profiles.items():
+            plan = Plan(profile, self.cluster, timed or (lambda plugin: plugin), signers)
             self.cluster.signatures.read |= plan.read
-        self._evaluators = {name: Evaluator(plan, self.cluster) for name, plan in plans.items()}
+            self._evaluators[name] = Evaluator(plan, self.cluster)
 
     # -- the cluster
 
@@ -198,15 +195,15 @@ class Engine:
             self.cluster.deadline.until = inf
         considered = evaluation.number_considered if evaluation.asked else 0
         refusal = evaluation.refusal
-        if refusal is not None and not refusal.is_rejected:
-            return Outcome(pod, profile, None, evaluation.cycle, 0, considered, None, refusal, evaluation)
-        if not evaluation.number_feasible:
-            diagnosis = diagnose(evaluation, self.cluster)
-            return Outcome(pod, profile, None, evaluation.cycle, 0, considered, diagnosis, None, evaluation)
-        node = self.cluster.nodes[self._best(evaluation, profile.choose)]
-        name = node.name if node is not None else None
         number = evaluation.number_feasible
-        return Outcome(pod, profile, name, evaluation.cycle, number, considered, None, None, evaluation)
+        outcome = Outcome(pod, profile, None, evaluation.cycle, number, considered, None, None, evaluation)
+        if refusal is not None and not refusal.is_rejected:
+            outcome.error, outcome.feasible = refusal, 0
+        elif not number:
+            outcome.diagnosis = diagnose(evaluation, self.cluster)
+        else:
+            outcome.node = self.cluster.node_at(self._best(evaluation, profile.choose)).name
+        return outcome
 
     def evaluate_pod(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
         """Evaluate a pod on all nodes; return the evaluation and the diagnosis."""
@@ -295,10 +292,6 @@ class ExplainEngine(Engine):
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(evaluation.naming)}]"
             return [fwk.unresolvable(reason).by(evaluation.naming[0])], False
         return [status for each in evaluation.filters if not (status := each.verdict(row)).is_success], False
-
-
-def _itself(plugin: Any) -> Any:
-    return plugin
 
 
 def fit_message(outcome: Outcome, after: fwk.PostFilterResult = NOTHING_DONE) -> str:

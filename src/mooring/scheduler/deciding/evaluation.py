@@ -99,12 +99,6 @@ class _Entry:
         """The vectors of filters that apply to pods with the last pod spec, except those of `filters_to_call`."""
         self.scores: list[ScoreVector]
         self.is_settled = all(vector.is_settled for group in groups for vector in group.filters)
-        """Whether no filter names nodes or rejects the pod before nodes are evaluated."""
-
-    @property
-    def names_nodes(self) -> bool:
-        """Return whether a plugin allows only named nodes; the entry is not cached, as another such pod is unlikely."""
-        return not self.is_settled and any(each.node_names for group in self.groups for each in group.filters)
 
     def find_plugins(
         self,
@@ -177,19 +171,13 @@ class Evaluator:
                 group.users -= 1
             self._drop_unused(entry.groups)
 
-    def _drop_unused(self, groups: "Sequence[_VectorGroup]") -> None:
+    def _drop_unused(self, groups: Sequence[_VectorGroup]) -> None:
         for group in groups:
             if not group.users and self._groups.pop(group.key, None) is not None:
-                self._drop(self._pipelines, group.filters)
-                self._drop(self._sums, group.scores)
-
-    def _drop(
-        self, combinations: "OrderedDict[Hashable, Any]", vectors: "Sequence[FilterVector | SharedScores]"
-    ) -> None:
-        for vector in vectors:
-            self._meter.bytes -= vector.charged
-            for key in vector.combinations:
-                combinations.pop(key, None)
+                for vector in (*group.filters, *group.scores):
+                    self._meter.bytes -= vector.charged
+                    for combinations, key in vector.combinations:
+                        combinations.pop(key, None)
 
     def _entry(self, pod: PodInfo) -> _Entry:
         if self._layout != self._cluster.layout:
@@ -197,7 +185,8 @@ class Evaluator:
         found = self._entries.get(pod.signature)
         if found is None:
             found = self._make_entry(pod)
-            if not found.names_nodes:
+            names_nodes = any(each.node_names for group in found.groups for each in group.filters)
+            if not names_nodes:  # otherwise another such pod is unlikely
                 self._entries[pod.signature] = found
                 for group in found.groups:
                     group.users += 1
@@ -237,7 +226,7 @@ class Evaluator:
         if found is None:
             found = cache[key] = make(vectors, self._cluster)
             for vector in vectors:
-                vector.combinations += (key,)
+                vector.combinations += ((cache, key),)
             limit = max(_MAX_COMBINATION_BYTES // (_BYTES_PER_ROW * self._cluster.capacity), _MIN_CACHED)
             while len(cache) > limit:
                 cache.popitem(last=False)
@@ -392,25 +381,21 @@ class Evaluator:
         if entry.scores_to_call:
             called = [vector for use in entry.scores_to_call if (vector := self._scores_of_pod(use, evaluation))]
             scores = sorted([*scores, *called], key=_index_of)
-        counted, shared = list[ScoreVector](), list[SharedScores]()
         for each in scores:
             each.refresh(feasible)
             if each.is_active:
                 evaluation.scores.append(each)
-                if not each.is_zero:
-                    counted.append(each)
-                    if isinstance(each, SharedScores):
-                        shared.append(each)
+        counted = [each for each in evaluation.scores if not each.is_zero]
+        shared = [each for each in counted if isinstance(each, SharedScores)]
         if needs_points:
             evaluation.points = {each.name: each.weigh(feasible) for each in evaluation.scores}
-        if len(shared) < len(counted) or not evaluation.is_shared or evaluation.naming:
+        is_for_one_pod = len(shared) < len(counted) or not evaluation.is_shared or evaluation.naming
+        if is_for_one_pod or not all(vector.was_summed for vector in shared):  # most new parts have no second pod
             evaluation.best = best_once(counted, feasible)
-        elif not all(vector.was_summed for vector in shared):  # most new parts have no second pod
-            for vector in shared:
-                vector.was_summed = True
-            evaluation.best = best_once(shared, feasible)
         else:
             evaluation.best = self._sum_of(entry, shared).best(feasible)
+        for vector in shared:
+            vector.was_summed = True
 
     def _scores_of_pod(self, use: PlannedPlugin | PlannedNodePlugin, evaluation: PodEvaluation) -> ScoreVector | None:
         pod, cluster, feasible = evaluation.pod, self._cluster, evaluation.feasible

@@ -46,8 +46,6 @@ class FilterVector(Vector):
     ok: fwk.Mask = _NO_MASK
     reads_only_node = True
     """Whether the verdicts depend on the nodes alone and not on placed pods."""
-    has_pre_point = True
-    """Whether metrics count a call of the plugin's `pre_filter`."""
 
     reasons: Callable[[int], tuple[str, ...]] = staticmethod(_no_reasons)
     _statuses: dict[int, fwk.Status] | None = None

@@ -46,8 +46,6 @@ class PodEvaluation(msgspec.Struct, eq=False):
     feasible: Mask = _NO_MASK
     number_feasible: int = 0
     overruled: Overruled = ()
-    only_resources: bool | None = None
-    """The cached result of `only_resources_decide`."""
     nominated_pods_only_use: bool | None = None
     """The cached result of `nominated_pods_only_use`."""
     is_shared_by_template: bool = True
@@ -88,10 +86,7 @@ def status_with(
 
 def only_resources_decide(evaluation: PodEvaluation) -> bool:
     """Return whether every filter depends only on the node or on its resources. Valid after filtering."""
-    if evaluation.only_resources is None:
-        alone = evaluation.refusal is None and all(vector.reads_only_resources for vector in evaluation.filters)
-        evaluation.only_resources = alone
-    return evaluation.only_resources
+    return evaluation.refusal is None and all(vector.reads_only_resources for vector in evaluation.filters)
 
 
 def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedPods) -> None:

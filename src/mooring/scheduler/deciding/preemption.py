@@ -162,7 +162,7 @@ def _find_cheapest_cached(attempt: _Attempt, rows: NDArray[np.intp], wanted: int
         attempt.refusals.update(costs.count_refusals(evaluation, rows))
         return None
     row = costs.cheapest(fitting[:wanted])
-    return _with_victims(attempt, row, *costs.dry_run_of(row))
+    return _with_victims(attempt, row, *costs.dry_runs[row])
 
 
 def _find_cheapest_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:

@@ -111,11 +111,12 @@ class _Builder:
         self._made: dict[str, fwk.Plugin] = {}
 
     def profile(self) -> Profile:
-        queue_sort = self._at("queueSort", fwk.QueueSortPlugin)
+        queue_sort, choose = self._at("queueSort", fwk.QueueSortPlugin), self._at("choose", fwk.ChoosePlugin)
+        where = f"profile {self._spec.scheduler_name}"
         if len(queue_sort) != 1:
-            raise PluginError(
-                f"profile {self._spec.scheduler_name}: one plugin must sort the queue, not {len(queue_sort)}"
-            )
+            raise PluginError(f"{where}: one plugin must sort the queue, not {len(queue_sort)}")
+        if len(choose) > 1:
+            raise PluginError(f"{where}: one plugin may choose among equals, not {len(choose)}")
         return Profile(
             name=self._spec.scheduler_name,
             queue_sort=queue_sort[0],
@@ -128,17 +129,9 @@ class _Builder:
             pre_bind=tuple(self._at("preBind", fwk.PreBindPlugin)),
             bind=tuple(self._at("bind", fwk.BindPlugin, fwk.GroupBindPlugin)),
             post_bind=tuple(self._at("postBind", fwk.PostBindPlugin)),
-            choose=self._chooser(),
+            choose=choose[0] if choose else None,
             plugins=tuple(self._made.values()),
         )
-
-    def _chooser(self) -> fwk.ChoosePlugin | None:
-        found = self._at("choose", fwk.ChoosePlugin)
-        if len(found) > 1:
-            raise PluginError(
-                f"profile {self._spec.scheduler_name}: one plugin may choose among equals, not {len(found)}"
-            )
-        return found[0] if found else None
 
     def _at(self, point: str, *kinds: type[Any]) -> Sequence[Any]:
         return [weighted.plugin for weighted in self._weight_plugins(point, *kinds)]
@@ -149,11 +142,11 @@ class _Builder:
         found: list[Weighted[Any]] = []
         for use in () if "*" in disabled else self._spec.plugins:
             plugin = self._plugin(use.name)
-            if use.name not in disabled and _offers(plugin, kinds):
+            if use.name not in disabled and isinstance(plugin, kinds):
                 found.append(Weighted(plugin, named.pop(use.name, use).weight or use.weight or 1))
         for use in named.values():
             plugin = self._plugin(use.name)
-            if not _offers(plugin, kinds):
+            if not isinstance(plugin, kinds):
                 raise PluginError(f"the scheduler plugin {use.name} does not have the extension point {point}")
             found.append(Weighted(plugin, use.weight or 1))
         return found
@@ -166,7 +159,3 @@ class _Builder:
                 raise PluginError(f"there is no scheduler plugin {name}; there are {', '.join(sorted(self._registry))}")
             plugin = self._made[name] = factory(self._spec.arguments.get(name, {}), self._handle)
         return plugin
-
-
-def _offers(plugin: fwk.Plugin, kinds: tuple[type[Any], ...]) -> bool:
-    return any(isinstance(plugin, kind) for kind in kinds)

@@ -45,7 +45,6 @@ class ScoreVector(Vector):
         super().__init__(use.name, use.index)
         self.weight = use.weight
         self.has_pre_point = use.has_pre_point
-        """Whether metrics count a call of the plugin's `pre_score`."""
 
     def refresh(self, feasible: Mask) -> None:
         """Evaluate the node rows whose inputs changed."""
@@ -281,10 +280,6 @@ class ScoreSum:
 
     def best(self, feasible: Mask) -> BestRows:
         """Return the feasible node rows with the highest sum. The caller must not change `feasible` later."""
-        changed = self._update(feasible)
-        return self._totals.best(self._sums, feasible, changed)
-
-    def _update(self, feasible: Mask) -> ChangedRows:
         rows: ChangedRows = None if self._is_new else NO_ROWS
         for part in self._parts:
             changed = part.update(feasible)
@@ -301,7 +296,7 @@ class ScoreSum:
         elif len(rows):
             self._sums[rows] = _sum([each[rows] for each in scores])
         self._is_new = False
-        return rows
+        return self._totals.best(self._sums, feasible, rows)
 
 
 def best_once(vectors: Sequence[ScoreVector], feasible: Mask) -> BestRows:

@@ -128,13 +128,14 @@ class Vector(Derived):
     meter: Meter | None = None
     charged = 0
     """How many bytes of the meter's total are this vector's."""
-    combinations: tuple[Hashable, ...] = ()
-    """The keys of cached combinations that may use it."""
+    has_pre_point: bool
+    """Whether metrics count a call of the plugin's `pre_filter` or `pre_score`."""
+    combinations: tuple[tuple[dict[Hashable, Any], Hashable], ...] = ()
+    """The cached combinations that may use it: each as its cache and its key there."""
 
     def __init__(self, name: str, index: int) -> None:
         self.name = name
         self.index = index
-        """The index of the plugin in its profile."""
         self.serial = next(_serials)
 
     def charge(self, nbytes: int) -> None:

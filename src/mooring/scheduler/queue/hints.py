@@ -73,8 +73,8 @@ class Hints:
             )
 
     def may_share_hint(self, queued: QueuedPod) -> bool:
-        """Return whether pods with the same `likeness` and rejecting plugins as this pod always get the same hint."""
-        return queued.likeness is not None and queued.refused_by <= self._by_signature[queued.profile]
+        """Return whether pods with the same `template_key` and rejecting plugins always get the same hint."""
+        return queued.template_key is not None and queued.refused_by <= self._by_signature[queued.profile]
 
     def references(self, queued: QueuedPod) -> tuple[str, ...]:
         """Return the keys of the objects that a pod refers to, for the plugins that rejected it."""

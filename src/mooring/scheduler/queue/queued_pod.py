@@ -31,7 +31,7 @@ class QueuedPod:
     """The PreEnqueue plugin that keeps the pod out of the active pool; empty if none."""
     is_held: bool = False
     """Whether the pod is kept out because its victims are still being deleted."""
-    likeness: Hashable = None
+    template_key: Hashable = None
     """A key equal for pods that the last attempt could not distinguish; None before the first attempt."""
     key: str = field(init=False)
     """The pod key, which is equal for all versions of the pod."""

@@ -85,7 +85,7 @@ class UnschedulablePods:
         key = queued.key
         group_key = RejectionKey(queued.profile, queued.refused_by, queued.gated_by, queued.is_held)
         is_shared = not queued.gated_by and self._hints.may_share_hint(queued)
-        crowd: Hashable = (queued.likeness, queued.waits_for) if is_shared else key
+        crowd: Hashable = (queued.template_key, queued.waits_for) if is_shared else key
         references = () if is_shared else self._hints.references(queued)
         self._where[key] = _PodPosition(group_key, crowd, references)
         group = self._groups.setdefault(group_key, Group())
