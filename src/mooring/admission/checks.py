@@ -49,7 +49,7 @@ def optional_one_of(value: str | None, supported: Collection[str], path: Path) -
 
 
 def require_one_of(value: str, supported: Collection[str], path: Path) -> Errors:
-    """Return a `Required value` error for an empty value, `Unsupported value` for one that is not supported."""
+    """Return a `Required value` error for an empty value, `Unsupported value` for an unsupported one, else none."""
     return one_of(value, supported, path) if value else [field_errors.required(path)]
 
 

@@ -68,8 +68,8 @@ class NodeStrategy(Strategy[Node]):
 
     def validate(self, obj: Node, old: Node | None, request: Request) -> Errors:
         errors = validate_taints(obj.spec.taints, _TAINTS)
-        errors += _validate_resources(obj.status.capacity, "capacity")
-        errors += _validate_resources(obj.status.allocatable, "allocatable")
+        errors += _validate_quantities(obj.status.capacity, "capacity")
+        errors += _validate_quantities(obj.status.allocatable, "allocatable")
         errors += _validate_declared_features(obj.status.declared_features) + _validate_pod_cidrs(obj.spec.pod_cidrs)
         return errors if old is None else errors + _validate_changes(obj, old)
 
@@ -144,7 +144,7 @@ def _validate_pod_cidrs(cidrs: list[str]) -> Errors:
     return errors
 
 
-def _validate_resources(resources: dict[str, Quantity], name: str) -> Errors:
+def _validate_quantities(resources: dict[str, Quantity], name: str) -> Errors:
     errors: Errors = []
     for resource, quantity in resources.items():
         path = Path("status", name, resource)

@@ -135,7 +135,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpstreamFeatureGate(NamedTuple):
-    """A feature gate of upstream Kubernetes that also switches a validation rule here, and the releases it is in."""
+    """A Kubernetes feature gate that changes a validation rule; the releases that first enable and understand it."""
 
     name: str
     on_since: Version

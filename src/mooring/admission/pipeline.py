@@ -42,7 +42,7 @@ class Admitted(msgspec.Struct, Generic[T], frozen=True):
 
 
 def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitted[T]:
-    """Default, mutate and validate a new object in place. Raise a `StatusError` if it is rejected."""
+    """Default, mutate and validate a new object in place, without policies. Raise StatusError if it is rejected."""
     begin_create(obj, request, defaulted=defaulted)
     return finish_create(obj, request)
 
@@ -59,7 +59,7 @@ def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
 
 
 def finish_create(obj: T, request: Request) -> Admitted[T]:
-    """Name and validate a new object after mutating policies and webhooks. Raise a `StatusError` if it is rejected."""
+    """Name and validate a new object after mutating policies, before validating ones. Raise StatusError if rejected."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)  # which a webhook may have changed
     _set_system_metadata(obj, request)
@@ -79,7 +79,7 @@ def finish_create(obj: T, request: Request) -> Admitted[T]:
 
 
 def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
-    """Default, mutate and validate the new version of an object, in place. Raise a `StatusError` if it is rejected.
+    """Default, mutate and validate an updated object in place, without policies. Raise StatusError if it is rejected.
 
     `subresource` is empty for the object itself. The caller has already compared the resource versions.
     """
@@ -104,7 +104,7 @@ def mutate_again(obj: T, old: T | None, request: Request, subresource: str = "")
 
 
 def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
-    """Validate an updated object after mutating policies and webhooks. Raise a `StatusError` if it is rejected."""
+    """Validate an updated object after mutating policies, before validating ones; return it, or raise StatusError."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
     _check_namespace(new, main, request)  # which a webhook may have changed, as it may the name

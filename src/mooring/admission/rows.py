@@ -53,7 +53,7 @@ READERS = frozenset(
 """Functions that read a value of a batch row, but depend only on properties of it that `is_valid_row` checks."""
 
 
-class _NamedItem(msgspec.Struct, rename="camel"):
+class _NamedContainerOrClaim(msgspec.Struct, rename="camel"):
     name: str = ""
     restart_policy: str | None = None
 
@@ -64,8 +64,8 @@ class PodSpecExcerpt(msgspec.Struct, rename="camel"):
     node_name: str = ""
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
-    init_containers: list[_NamedItem] = []
-    resource_claims: list[_NamedItem] = []
+    init_containers: list[_NamedContainerOrClaim] = []
+    resource_claims: list[_NamedContainerOrClaim] = []
 
 
 _SPECS = msgspec.json.Decoder(PodSpecExcerpt)

@@ -145,7 +145,7 @@ class ResourceClaims(Controller):
             await self.delete(claim)
 
     async def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        """Return whether a pod still uses a claim; a pod that is missing in the cache is read from the server."""
+        """Return whether a claim's user is a pod that exists (by cache or server) and has not ended, or is no pod."""
         if user.resource != "pods" or user.api_group:
             return True  # not a pod
         pod = self._pods.get(user.name, namespace)

@@ -36,16 +36,16 @@ class ServiceAccounts(Controller):
         self._secrets: Informer[Secret] = context.informers.of(Secret)
         self._by_account = self._secrets.index("service account", _account_key)
         self.follow(self._namespaces)
-        self._accounts.add_handler(added=self._account_changed, deleted=self._account_changed)
-        self.follow(self._secrets, self._secret_changed)
+        self._accounts.add_handler(added=self._enqueue_dependents, deleted=self._enqueue_dependents)
+        self.follow(self._secrets, self._enqueue_token_secret)
 
-    def _account_changed(self, account: ServiceAccount) -> None:
+    def _enqueue_dependents(self, account: ServiceAccount) -> None:
         if account.metadata.name == DEFAULT:
             self.queue.add(account.metadata.namespace)
         for secret in self._by_account.get(f"{account.metadata.namespace}/{account.metadata.name}"):
             self.enqueue(secret)
 
-    def _secret_changed(self, secret: Secret) -> None:
+    def _enqueue_token_secret(self, secret: Secret) -> None:
         if secret.type == TOKEN_TYPE:
             self.enqueue(secret)
 

@@ -182,6 +182,7 @@ class TaintEviction(Eviction):
         seen = self._seen.get(node.metadata.name, {})
 
         def added_at(taint: Taint) -> datetime | None:
+            """Return the latest time at which a taint may have been added; None if it is unknown."""
             stamp = parse_time_added(taint)
             return seen.get(_key(taint)) if stamp is None else latest_moment(stamp, now)
 
@@ -268,6 +269,7 @@ class DeviceTaintEviction(Eviction):
             return None
 
         def added_at(taint: TaintLike) -> datetime | None:
+            """Return the latest time at which a taint may have been added; None if it is unknown."""
             stamp = parse_time_added(taint)
             return None if stamp is None else latest_moment(stamp, now)
 

@@ -333,6 +333,6 @@ def test_an_expression_is_stopped_although_its_estimate_is_within_the_limit() ->
     for name in "kjihgfedcba":
         tree = {name: tree}
     about = request()
-    about.set_object_tree(tree)
+    about.set_undecoded_object(tree)
     [denial] = policies.validate(about, _NoCluster()).denials
     assert "actual cost limit exceeded" in denial.message

@@ -72,7 +72,7 @@ def _validate_app_armor(key: str, value: str, spec: PodSpec, path: Path) -> Erro
 
 
 def validate_constraint_annotations(pod: Pod, path: Path, rules: PodRules) -> Errors:
-    """Return the errors in tolerations and node affinity in annotations of a pod; `path` is the annotations' path."""
+    """Return the errors in a pod's annotations `constraints.mooring.dev/tolerations` and `…/node-affinity`."""
     given = pod.metadata.annotations
     if not constraints.has_constraints(given):
         return []

@@ -387,7 +387,7 @@ def with_resources_of(new: PodSpec, old: PodSpec) -> PodSpec:
 
 
 def validate_resize(new: Pod, old: Pod) -> Errors:
-    """Return the errors of an update by the subresource `resize`, which may change only containers' resources."""
+    """Return the errors of a `resize`: forbidden changes of container resources, resize policies and the QoS class."""
     for refused, why in (
         (_has_pod_level_resources(new) or _has_pod_level_resources(old), "pods with pod-level resources"),
         (MIRROR in old.metadata.annotations, "static pods"),

@@ -144,8 +144,8 @@ class Attributes(msgspec.Struct, kw_only=True):
         for place in [place for place in self._trees if not place[0]]:
             del self._trees[place]
 
-    def set_object_tree(self, tree: Tree) -> None:
-        """Set the JSON of the new object, where only its metadata is decoded."""
+    def set_undecoded_object(self, tree: Tree) -> None:
+        """Set the JSON of a new object of which only the metadata was decoded; nothing cached is dropped."""
         self._trees[False, self.kind] = tree
 
     def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:

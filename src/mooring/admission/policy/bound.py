@@ -133,7 +133,7 @@ class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Problem(NamedTuple):
-    """A configuration error of a policy or binding, such as a parameter object that does not exist."""
+    """A record (no exception) of a configuration error of a policy or binding, such as a missing parameter object."""
 
     policy: str
     binding: str
@@ -153,7 +153,7 @@ class Check(NamedTuple):
     seconds: float
 
     @property
-    def error_type(self) -> str:
+    def metric_error_type(self) -> str:
         """Return the value of the label `error_type` of Kubernetes' policy metrics, such as `no_error`."""
         if not self.message:
             return "no_error"

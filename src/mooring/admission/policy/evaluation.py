@@ -132,20 +132,19 @@ class _Variables(Mapping[str, Any]):
 
 
 class ReadSet(NamedTuple):
-    """The variables that CEL expressions read, and the fields of `object` and `oldObject` (None: all fields)."""
+    """Whether CEL expressions read `request` or `authorizer`; which fields of `object` and `oldObject` (None: all)."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
     request: bool = True
     authorizer: bool = True
-    """Whether the CEL expressions use the variable `authorizer`."""
 
 
 EVERYTHING = ReadSet()
 
 
 def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
-    """Return which variables and object fields a number of CEL expressions read in all."""
+    """Return which object fields the CEL expressions read in all, and whether one reads `request` or `authorizer`."""
     new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
         for (variable, *path), keys in each.program.reads.items():

@@ -285,7 +285,7 @@ class _Finding(NamedTuple):
 
 
 class _ActionRecorder:
-    """Adds failed validations to a result as denials, warnings or audit records, as a binding configures."""
+    """Adds failed validations to a result as denials, warnings, audit records (`validationActions`), and metrics."""
 
     def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
         self._policy = policy

@@ -225,7 +225,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedFlags:
-    """The admission options that one set of component flags results in."""
+    """A set of component flags, with the API scheme, admission options and scheduler features that result from it."""
 
     flags: Flags
     scheme: Scheme

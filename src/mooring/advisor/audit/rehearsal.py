@@ -171,7 +171,7 @@ class _Probe:
     plane: RehearsalPlane
 
     async def observe(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
-        """Send dry-run requests for all objects, and read their pods; return each observation by object and request."""
+        """Return by object: whether it is served, results of dry-run update and create, pod state, controller error."""
         seen: dict[_Key, _Outcome] = {}
         failing = await self._failing_controllers()
         for obj, reference in taken:

@@ -114,27 +114,27 @@ def explain(
     """
     settings = settings or Settings()
     subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod, settings.admission)
-    explaining = _prepare(snapshot, subject, settings, engine, wanted=suggestions, words=list(events), details=details)
-    return explaining.result()
+    explainer = _prepare(snapshot, subject, settings, engine, wanted=suggestions, words=list(events), details=details)
+    return explainer.explain()
 
 
 def proposed(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
     """Return the changes with which the scheduler places one pod, the smallest first; the caller simulates them."""
-    explaining = _prepare(snapshot, subject, settings, engine, details=False, is_simulated=False)
-    explaining.result()
-    return explaining.candidates
+    explainer = _prepare(snapshot, subject, settings, engine, details=False, is_simulated=False)
+    explainer.explain()
+    return explainer.candidates
 
 
 def _prepare(
     snapshot: Snapshot, subject: Subject, settings: Settings, engine: ExplainEngine | None, **fields: Any
-) -> "_Explaining":
+) -> "_Explainer":
     features = settings.features
     if engine is None or not is_answered_by_any(subject):
         engine, features = engine_for(snapshot, subject, settings)
     engine.reseed(0)
-    return _Explaining(snapshot, subject, engine, dataclass_replace(settings, features=features), **fields)
+    return _Explainer(snapshot, subject, engine, dataclass_replace(settings, features=features), **fields)
 
 
 def is_answered_by_any(subject: Subject) -> bool:
@@ -168,8 +168,8 @@ def _node_facts(snapshot: Snapshot) -> NodeFacts:
 
 
 @dataclass
-class _Explaining:
-    """One explanation in the making: its inputs, and what has been found for `result`."""
+class _Explainer:
+    """Explains one pod or workload: its inputs, and the facts and candidates found so far."""
 
     snapshot: Snapshot
     subject: Subject
@@ -196,7 +196,7 @@ class _Explaining:
     def _pod(self) -> Pod:
         return self.subject.pod
 
-    def result(self) -> SchedulingExplanation:
+    def explain(self) -> SchedulingExplanation:
         if self.snapshot.forbidden:
             self.facts.append(self.snapshot.rights_note)
         if self.subject.asked is not None:

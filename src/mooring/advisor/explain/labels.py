@@ -102,7 +102,7 @@ def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str
 def _prefer_release_version(
     changed: dict[str, str | None], holds: Callable[[Mapping[str, str | None]], bool]
 ) -> dict[str, str | None]:
-    """Return the label changes with versions like `2.0.0-0` replaced by plain ones where the condition still holds."""
+    """Return the label changes with versions like `2.0.0-0` lowered to `1.0.0` where the condition still holds."""
     for key, value in changed.items():
         version = semver.parse_tolerant_or_none((value or "").removesuffix("-0"))
         if version is not None and (value or "").endswith("-0"):

@@ -29,7 +29,7 @@ def program_of(subject: Subject, expression: str) -> Program | None:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def model_of(subject: Subject, expression: str) -> Model | None:
+def model_of_compared_values(subject: Subject, expression: str) -> Model | None:
     """Return what an expression compares labels or taint fields with; None if it does not compile or is too complex."""
     program, model = program_of(subject, expression), Model()
     if program is None or program.expr is None or not model.add_expression(program.expr):
@@ -63,7 +63,7 @@ def _cel_bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
 @lru_cache(maxsize=_REMEMBERED)
 def truth_frequency(subject: Subject, expression: str) -> TruthFrequency:
     """Return whether a CEL expression is true for all, some or none of the nodes or taints that could exist."""
-    model = model_of(subject, expression)
+    model = model_of_compared_values(subject, expression)
     return TruthFrequency.UNKNOWN if model is None else model.truth_frequency(holds(subject, expression))
 
 

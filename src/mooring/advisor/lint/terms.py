@@ -70,7 +70,7 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
 
 def _expression(text: str) -> _Condition | None:
     """Return the condition of a CEL expression; None if the analysis does not support it or it is never true."""
-    model = expressions.model_of("node", text)
+    model = expressions.model_of_compared_values("node", text)
     if model is None or expressions.never_matches(text):
         return None
     return _Condition(text, model, expressions.holds("node", text))

@@ -181,7 +181,7 @@ class _CompiledPolicies:
             codec.FieldValidation.IGNORE,
         )[0]
         attributes = self._attributes(kind, shown, operation, user)
-        attributes.set_object_tree(tree)
+        attributes.set_undecoded_object(tree)
         return self._evaluate(attributes)
 
     def _attributes(self, kind: Kind, obj: Resource, operation: str, user: UserInfo) -> Attributes:

@@ -159,15 +159,15 @@ def annotation_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[
     if subject.served is None:
         return
     known = _BY_KIND.get(subject.reference.kind, ())
-    yield from _find_expressions(subject, subject.tree, "metadata.annotations", known, crossing)
+    yield from _find_annotations(subject, subject.tree, "metadata.annotations", known, crossing)
     if subject.template_path:
         template: Any = subject.tree
         for step in subject.template_path.split("."):
             template = mapping(template).get(step)
-        yield from _find_expressions(subject, template, f"{subject.template_path}.metadata.annotations", _POD, crossing)
+        yield from _find_annotations(subject, template, f"{subject.template_path}.metadata.annotations", _POD, crossing)
 
 
-def _find_expressions(
+def _find_annotations(
     subject: ReleaseObject, tree: Any, path: str, known: tuple[Deprecated, ...], crossing: Crossing
 ) -> Iterator[Finding]:
     annotations = mapping(mapping(mapping(tree).get("metadata")).get("annotations"))

@@ -45,9 +45,9 @@ class FieldUse(NamedTuple):
 
 def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield a finding for each field or value of an object that the two releases treat differently."""
-    check = _FieldFindings(subject, crossing)
+    checker = _FieldChecker(subject, crossing)
     for use in uses(subject, crossing):
-        finding = check.find(use)
+        finding = checker.finding_of(use)
         if finding is not None:
             yield finding
 
@@ -101,11 +101,11 @@ def _uses_below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
 
 
 @dataclass(frozen=True, slots=True)
-class _FieldFindings:
+class _FieldChecker:
     subject: ReleaseObject
     crossing: Crossing
 
-    def find(self, use: FieldUse) -> Finding | None:
+    def finding_of(self, use: FieldUse) -> Finding | None:
         notice = use.notice
         if notice is None:
             what = f"the value {go_quote(str(use.value))}" if use.is_value else "this field"

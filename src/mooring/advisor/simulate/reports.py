@@ -19,10 +19,10 @@ _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
     """Yield the lines of the report of a simulation for a terminal, with headings in capitals."""
-    return map(one_line, _lines(result, wide=wide))
+    return map(one_line, _report_lines(result, wide=wide))
 
 
-def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
+def _report_lines(result: Simulation, *, wide: bool) -> Iterator[str]:
     counts = result.counts
     yield f"Cluster: {result.cluster}. Configuration: {result.configuration}. Seed {result.seed}."
     state = "" if result.is_complete else "INTERRUPTED: this is how far it got. "

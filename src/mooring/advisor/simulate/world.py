@@ -164,7 +164,7 @@ class World:
             self._queue_pod(made)
 
     def restore(self, pod: SimulatedPod) -> None:
-        """Add a pod in the state recorded in a checkpoint: on its node, or queued."""
+        """Add a pod from a checkpoint: on its recorded node, or newly queued if it has none."""
         self.pods[pod.key] = pod
         self.taken.add((pod.pod.metadata.namespace, pod.pod.metadata.name))
         self.budgets.add_pod(pod)

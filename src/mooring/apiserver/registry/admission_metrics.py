@@ -93,13 +93,13 @@ class AdmissionMetrics:
 
     def record_validation(self, checks: "Iterable[Check]") -> None:
         for each in checks:
-            labels = (each.policy, each.binding, each.error_type, each.action)
+            labels = (each.policy, each.binding, each.metric_error_type, each.action)
             self._validations.add(labels)
             self._validation_seconds.observe(labels, each.seconds)
 
     def record_mutation(self, checks: "Iterable[Check]") -> None:
         for each in checks:
-            labels = (each.policy, each.binding, each.error_type)
+            labels = (each.policy, each.binding, each.metric_error_type)
             self._mutations.add(labels)
             self._mutation_seconds.observe(labels, each.seconds)
 

@@ -171,7 +171,7 @@ class HorizontalAutoscaler(Controller):
     async def _read_target(
         self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus
     ) -> _State | None:
-        """Read an autoscaler's target and its scale; if that fails, set a condition and return None."""
+        """Read an autoscaler's target, scale and pods, None if that fails; set the condition AbleToScale either way."""
         reference, namespace = owner.spec.scale_target_ref, owner.metadata.namespace
         now = self.clock.now()
         try:

@@ -391,7 +391,7 @@ class ProgramPods:
         return True
 
     def handle_deleted(self, pod: Pod) -> None:
-        """Handle a deleted pod."""
+        """Kill the programs of a deleted pod and remove its files and network, in the background."""
         program_pod = self._pods.pop(pod.metadata.uid, None)
         if program_pod is None:
             return

@@ -114,7 +114,7 @@ def _read_all(reading: int) -> bytes:
 
 
 class LogFile:
-    """The log of a container: lines with timestamps."""
+    """The log file of a container: lines after a timestamp; a file that becomes too long loses its older half."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path, self._clock = path, clock

@@ -44,7 +44,7 @@ def create_layer(layer: Path) -> None:
 def isolation_command(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
     """Return the command prefix that isolates a program. Raise StartError for an impossible mount path."""
     resolved = sorted((PurePosixPath(resolve_links(root, each.path)), each) for each in mounts)
-    _check([path for path, _ in resolved])
+    _check_mount_paths([path for path, _ in resolved])
     binds, devices = [], list[str]()
     for path, mount in resolved:
         base, below = str(layer / "root"), str(path)
@@ -64,7 +64,7 @@ def report_process_id(info: int) -> list[str]:
     return ["--info-fd", str(info), "--"]
 
 
-def _check(paths: Sequence[PurePosixPath]) -> None:
+def _check_mount_paths(paths: Sequence[PurePosixPath]) -> None:
     for path in paths:
         in_volume = path.is_relative_to(_DEVICES) and any(each in path.parents for each in paths)
         if path in _RESERVED or path.is_relative_to("/proc") or in_volume:

@@ -64,7 +64,7 @@ class Certificates:
         self._kept = {key: kept for key, kept in self._kept.items() if key[0] != pod.metadata.uid}
 
     async def of(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
-        """Return a pod's private key and certificate chain. Raise MissingError if not issued yet, or denied."""
+        """Request a pod's certificate unless cached; return its key and chain. Raise MissingError if late or denied."""
         paths = wanted.credential_bundle_path + wanted.key_path
         place = (pod.metadata.uid, volume, paths)
         kept = self._kept.get(place)
@@ -182,7 +182,7 @@ class Volumes:
         self._source = source
 
     async def write(self, pod: Pod) -> None:
-        """Write the files of all volumes of a pod. Raise MissingError if an object does not exist that one shows."""
+        """Write the files of all volumes of a pod. Raise MissingError if an object they refer to does not exist."""
         for volume in pod.spec.volumes:
             place = self._folder_of(pod, volume)
             found = await files_of(self._source, pod, volume)

@@ -47,7 +47,7 @@ class PodRules(msgspec.Struct, frozen=True):
     """The invalid annotation values, for which the default applies."""
 
     def exit_code_of(self, pod: Pod, restarts: int) -> int:
-        """Return the exit code of a run of the pod's containers: pseudo-random, but equal each time."""
+        """Return 0 or the failure exit code for a run of the pod's containers: pseudo-random, but equal each time."""
         if not self.failure_probability:
             return 0
         chance = random.Random(f"{pod.metadata.uid}/{restarts}").random()  # noqa: S311 - a simulation, no secret

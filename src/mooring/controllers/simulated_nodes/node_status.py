@@ -68,7 +68,7 @@ def is_up_to_date(node: Node, usual: Kubelet) -> bool:
 
 
 def new_status(node: Node, now: datetime, usual: Kubelet) -> NodeStatus:
-    """Return the whole status of a simulated node; given capacity, addresses, images and features are kept."""
+    """Return the whole status of a simulated node; capacity, addresses, images and features that it has are kept."""
     status, kubelet = node.status, kubelet_of(node, usual)
     capacity = {name: Quantity.parse(amount) for name, amount in _AMOUNTS.items()} | status.capacity
     number = addresses.number_of(node.spec.pod_cidr)

@@ -111,7 +111,7 @@ NOTHING = Step()
 
 
 def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
-    """Return the next step of a pod that is bound to a working node."""
+    """Return the next step of a pod on a working node, and when to compute another; `NOTHING` if there is none."""
     if pod.metadata.deletion_timestamp is not None:
         return _stop(pod, rules, now)
     if has_ended(pod):

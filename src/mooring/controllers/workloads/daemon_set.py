@@ -145,7 +145,7 @@ class DaemonSetController(Workload[DaemonSet]):
         plan.delete.append(pod)
 
     def _surplus(self, state: _State, running: Sequence[Pod]) -> list[Pod]:
-        """Return the pods of a node to delete: all but the oldest, or with `maxSurge` but an old and a new one."""
+        """Return pods to delete: all but the oldest; `maxSurge` also keeps an old one until a new one is available."""
         if not self._max_surge(state, 1):
             return list(running[1:])
         old = [pod for pod in running if not state.is_updated(pod)]

@@ -187,7 +187,7 @@ class StatefulSetController(Workload[StatefulSet]):
         return True
 
     async def _create_claims(self, state: _State, ordinals: Sequence[int]) -> dict[int, BaseException]:
-        """Create missing volume claims in growing batches until one fails; return ordinals without, and the error."""
+        """Create missing volume claims in batches until one fails; return the error by ordinal that lacks claims."""
         if not state.owner.spec.volume_claim_templates:
             return {}
         missing = [

@@ -78,12 +78,12 @@ class _Line(msgspec.Struct, rename="camel"):
 def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
     """Yield the events of several audit logs or watch streams, merged by time."""
     reading = _Reading()
-    for moment, place, line in merge(*(_lines(path, complaints) for path in paths), key=itemgetter(0)):
+    for moment, place, line in merge(*(_parse_lines(path, complaints) for path in paths), key=itemgetter(0)):
         with complaints.reading(place):
             yield from list(reading.read(line, moment))
 
 
-def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, _Line]]:
+def _parse_lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, _Line]]:
     decoder, clock, number = msgspec.json.Decoder(_Line), _Clock(), 0
     try:
         with open_unpacked(path) as stream:

@@ -148,7 +148,7 @@ async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> Non
 
 
 class TraceFile:
-    """The CSV file of a recording; an existing file is continued, without an incomplete last line."""
+    """The CSV file of a recording; an existing file is appended to, after removing an incomplete last line."""
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._path, self._clock = path, now
