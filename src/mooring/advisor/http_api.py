@@ -147,7 +147,7 @@ class AdvisorApi:
         if len(self._busy) >= self.costs.at_once:
             raise errors.too_many_requests("the advisor is busy with others' questions")
         self._busy.add(user)
-        working = asyncio.create_task(self._work(work), name="the advisor")
+        working = asyncio.create_task(self._compute_in_thread(work), name="the advisor")
         # Its user keeps the place until the thread is done, in time or not.
         working.add_done_callback(lambda _: self._busy.discard(user))
         working.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -161,7 +161,7 @@ class AdvisorApi:
         shown, content_type = format_json(body, accepted, request)
         return Response(status, shown, content_type)
 
-    async def _work(self, work: Work) -> Any:
+    async def _compute_in_thread(self, work: Work) -> Any:
         deadline = time.monotonic() + self.costs.seconds
         values = await self._values()
 

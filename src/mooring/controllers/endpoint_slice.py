@@ -278,7 +278,7 @@ def _mirror_endpoints(client: Client, endpoints: Endpoints) -> Iterator[Endpoint
             )
             for port in subset.ports
         ]
-        for family, found in _by_family(subset).items():
+        for family, found in _endpoints_by_family(subset).items():
             made = new_slice(
                 client, endpoints, MIRROR_MANAGER, endpoints=found[:_MAX_ADDRESSES], ports=ports, family=family
             )
@@ -286,7 +286,7 @@ def _mirror_endpoints(client: Client, endpoints: Endpoints) -> Iterator[Endpoint
             yield made
 
 
-def _by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
+def _endpoints_by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
     found: dict[str, list[Endpoint]] = {}
     for addresses, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
         for address in addresses:

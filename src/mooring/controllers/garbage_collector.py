@@ -85,7 +85,7 @@ class GarbageCollector(Controller):
     def _handle_add(self, cache: KindCache, obj: Resource) -> None:
         meta = obj.metadata
         owned = meta.owner_references
-        if meta.deletion_timestamp is not None or not all(self._is_solid(owner, meta.namespace) for owner in owned):
+        if meta.deletion_timestamp is not None or not all(self._is_alive(owner, meta.namespace) for owner in owned):
             self._enqueue(cache, obj)
 
     def _handle_update(self, cache: KindCache, old: Resource, new: Resource) -> None:
@@ -182,7 +182,7 @@ class GarbageCollector(Controller):
             opened = [{"uid": uid, "blockOwnerDeletion": False} for uid in blocking]
             await self.patch(obj, {"metadata": {"uid": meta.uid, "ownerReferences": opened}})
 
-    def _is_solid(self, reference: OwnerReference, namespace: str) -> bool:
+    def _is_alive(self, reference: OwnerReference, namespace: str) -> bool:
         cached = self._find_cached_owner(reference, namespace)
         return (
             cached is not None and not _is_waiting(cached[1]) and _owner_key(reference, namespace) not in self._absent

@@ -102,7 +102,7 @@ def _plural(noun: str, items: list[str]) -> str:
     return noun if len(items) == 1 else f"{noun}s"
 
 
-def _verb(items: list[str]) -> str:
+def _use_or_uses(items: list[str]) -> str:
     return "uses" if len(items) == 1 else "use"
 
 
@@ -219,7 +219,7 @@ def _check_host_ports(pod: Subject) -> Violation | None:
     names = [name for name, ports in found.items() if ports]
     ports = sorted({port for ports in found.values() for port in ports})
     what = f"{_plural('hostPort', ports)} {', '.join(ports)}"
-    return Violation("hostPort", f"{_list_names('container', names)} {_verb(names)} {what}") if names else None
+    return Violation("hostPort", f"{_list_names('container', names)} {_use_or_uses(names)} {what}") if names else None
 
 
 def _check_other_hosts(pod: Subject) -> Violation | None:
@@ -227,7 +227,7 @@ def _check_other_hosts(pod: Subject) -> Violation | None:
     names = sorted(name for name, hosts in found.items() if hosts)
     hosts = sorted(set().union(*found.values()))
     what = _list_names("probe or lifecycle host", hosts)
-    detail = f"{_list_names('container', names)} {_verb(names)} {what}"
+    detail = f"{_list_names('container', names)} {_use_or_uses(names)} {what}"
     return Violation("probe or lifecycle host", detail) if names else None
 
 
@@ -313,7 +313,7 @@ def _check_volume_types(pod: Subject) -> Violation | None:
     types = {volume.name: _volume_type(volume) for volume in pod.spec.volumes}
     names = [name for name, kind in types.items() if kind not in _VOLUMES]
     kinds = sorted(set(types.values()) - _VOLUMES)
-    detail = f"{_list_names('volume', names)} {_verb(names)} {_list_names('restricted volume type', kinds)}"
+    detail = f"{_list_names('volume', names)} {_use_or_uses(names)} {_list_names('restricted volume type', kinds)}"
     return Violation("restricted volume types", detail) if names else None
 
 

@@ -246,9 +246,9 @@ class _Program:
             return _Finding(outcome.error, is_ignored=self._ignores)
         if outcome.value is True:
             return None
-        return _Finding(self._message(rule, activation, budget), rule.validation.reason or _INVALID)
+        return _Finding(self._failure_message(rule, activation, budget), rule.validation.reason or _INVALID)
 
-    def _message(self, rule: _Rule, activation: Activation, budget: Budget) -> str:
+    def _failure_message(self, rule: _Rule, activation: Activation, budget: Budget) -> str:
         said = ""
         if rule.message is not None:
             outcome = budget.evaluate(rule.message, activation)

@@ -363,7 +363,7 @@ class _Explainer:
             status = diagnosis.status_on(self.engine.cluster.row_of[name])
             why = describe(view, [view.info(name)], status)[0][0] if status is not None else ""
             self.facts.append(f"today it would not be put there: {why}")
-        stated = self._explained("Scheduled", _why_there(name, ranked))
+        stated = self._explained("Scheduled", _placement_reason(name, ranked))
         return replace(stated, subject=patches.target_of(pod), feasible_nodes=judgement.number_feasible, scores=ranked)
 
     def _view(self, subject: Subject) -> View:
@@ -634,7 +634,7 @@ def _other_refusing_plugins(judgement: PodEvaluation, row: int, plugin: str) -> 
     ]
 
 
-def _why_there(name: str, ranked: Sequence[NodeScore]) -> str:
+def _placement_reason(name: str, ranked: Sequence[NodeScore]) -> str:
     if not ranked or ranked[0].node != name:
         return f"the pod runs on node {name}"
     if len(ranked) == 1:

@@ -149,12 +149,12 @@ class View:
 
     def first_like(self, node: Node) -> Node:
         """Return the node with the lowest name among those that are identical to this one except for the name."""
-        return self._first_by_likeness.get(_likeness(node), node)
+        return self._first_by_likeness.get(_scheduling_properties(node), node)
 
     @cached_property
     def _first_by_likeness(self) -> dict[Hashable, Node]:
         infos = sorted(self.engine.cluster.node_infos(), key=lambda info: natural_key(info.name), reverse=True)
-        return {_likeness(info.node): info.node for info in infos}
+        return {_scheduling_properties(info.node): info.node for info in infos}
 
     # -- taints
 
@@ -436,7 +436,7 @@ def full_name(obj: Resource) -> str:
     return f"{obj.metadata.namespace}/{obj.metadata.name}" if obj.metadata.namespace else obj.metadata.name
 
 
-def _likeness(node: Node) -> Hashable:
+def _scheduling_properties(node: Node) -> Hashable:
     labels = sorted((key, value) for key, value in node.metadata.labels.items() if key != "kubernetes.io/hostname")
     taints = sorted((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
     allocatable = sorted((name, str(value)) for name, value in node.status.allocatable.items())

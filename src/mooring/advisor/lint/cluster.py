@@ -138,7 +138,8 @@ class Cluster:
     def _about_pod(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         wanted = label_selector.from_labels(spec.node_selector)
         if not any(wanted.matches(node.metadata.labels) for node in self._nodes):
-            text = f"nodeSelector excludes every one of the {len(self._nodes)} nodes{self._mistake(spec.node_selector)}"
+            hint = self._spelling_hint(spec.node_selector)
+            text = f"nodeSelector excludes every one of the {len(self._nodes)} nodes{hint}"
             yield Problem(rules.NO_NODE, "nodeSelector", text)
             return
         required = node_selector.required_affinity(spec, self._options)
@@ -162,7 +163,7 @@ class Cluster:
 
     # -- how
 
-    def _mistake(self, wanted: Mapping[str, str]) -> str:
+    def _spelling_hint(self, wanted: Mapping[str, str]) -> str:
         for key, value in wanted.items():
             if key not in self._facts.labels:
                 return _suggestion_text(self._facts.similar_label(key))

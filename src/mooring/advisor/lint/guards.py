@@ -35,7 +35,7 @@ _UNKNOWN = _Known(_NOTHING, _NOTHING)
 def unguarded(root: Expr) -> list[Access]:
     """Return what an expression reads without checking that it exists: labels and fields, each once, in order."""
     found: dict[Access, None] = {}
-    _collect(root, _NOTHING, found)
+    _collect_unguarded(root, _NOTHING, found)
     return list(found)
 
 
@@ -77,7 +77,7 @@ def _path(expr: Expr) -> tuple[str, ...] | None:
     return None
 
 
-def _collect(expr: Expr, known: frozenset[Access], found: dict[Access, None]) -> None:
+def _collect_unguarded(expr: Expr, known: frozenset[Access], found: dict[Access, None]) -> None:
     if presence(expr) is not None or (isinstance(expr, Call) and expr.function == op.OPTIONAL_INDEX):
         return
     read = access(expr)
@@ -88,19 +88,19 @@ def _collect(expr: Expr, known: frozenset[Access], found: dict[Access, None]) ->
     if isinstance(expr, Call) and expr.function in (op.AND, op.OR):
         left, right = expr.args
         side = 0 if expr.function == op.AND else 1
-        _collect(left, known | _known_when(right)[side], found)
-        _collect(right, known | _known_when(left)[side], found)
+        _collect_unguarded(left, known | _presence_by_result(right)[side], found)
+        _collect_unguarded(right, known | _presence_by_result(left)[side], found)
     elif isinstance(expr, Call) and expr.function == op.CONDITIONAL:
         condition, yes, no = expr.args
-        _collect(condition, known, found)
-        _collect(yes, known | _known_when(condition).if_true, found)
-        _collect(no, known | _known_when(condition).if_false, found)
+        _collect_unguarded(condition, known, found)
+        _collect_unguarded(yes, known | _presence_by_result(condition).if_true, found)
+        _collect_unguarded(no, known | _presence_by_result(condition).if_false, found)
     else:
         for child in children(expr):
-            _collect(child, known, found)
+            _collect_unguarded(child, known, found)
 
 
-def _known_when(expr: Expr) -> _Known:
+def _presence_by_result(expr: Expr) -> _Known:
     asked = presence(expr)
     if asked is not None:
         return _Known(frozenset({asked}), _NOTHING)
@@ -108,12 +108,12 @@ def _known_when(expr: Expr) -> _Known:
         return _UNKNOWN
     match expr.function:
         case op.NOT:
-            inner = _known_when(expr.args[0])
+            inner = _presence_by_result(expr.args[0])
             return _Known(inner.if_false, inner.if_true)
         case op.AND:
-            left, right = (_known_when(arg) for arg in expr.args)
+            left, right = (_presence_by_result(arg) for arg in expr.args)
             return _Known(left.if_true | right.if_true, left.if_false & right.if_false)
         case op.OR:
-            left, right = (_known_when(arg) for arg in expr.args)
+            left, right = (_presence_by_result(arg) for arg in expr.args)
             return _Known(left.if_true & right.if_true, left.if_false | right.if_false)
     return _UNKNOWN

@@ -90,7 +90,7 @@ def _batches(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
     batch: _Batch = []
     length = 0
     for source in found:
-        for part in _parts(source, stdin):
+        for part in _read_parts(source, stdin):
             batch.append(part)
             length += sum(len(piece.text) for piece in part.pieces)
             if length >= documents.BATCH_LENGTH:
@@ -99,7 +99,7 @@ def _batches(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
     yield batch
 
 
-def _parts(source: Source, stdin: IO[bytes]) -> Iterator[_Part]:
+def _read_parts(source: Source, stdin: IO[bytes]) -> Iterator[_Part]:
     try:
         pieces = documents.pieces(sources.read(source, stdin))
     except UnreadableError as error:

@@ -59,7 +59,7 @@ def _change_lines(change: ObjectChange, paint: "Paint") -> Iterator[str]:
     if change.message:
         yield f"    {one_line(change.message)}"
     for field in change.fields[:_MOST_FIELDS]:
-        yield one_line(f"    {field.path}: {_short(field.old)} -> {_short(field.new)}")
+        yield one_line(f"    {field.path}: {_shortened_json(field.old)} -> {_shortened_json(field.new)}")
     if len(change.fields) > _MOST_FIELDS:
         yield f"    and {len(change.fields) - _MOST_FIELDS} more fields"
 
@@ -92,6 +92,6 @@ def _cost(each: Cost) -> str:
     return f"{each.resource}: {change:+,.6g} (now {each.before:,.6g}, then {each.after:,.6g}{share})"
 
 
-def _short(value: object) -> str:
+def _shortened_json(value: object) -> str:
     text = "absent" if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."

@@ -122,7 +122,7 @@ def simulated_findings(
     for suspect in suspects:
         reference = references.get(identity_of(suspect.object))
         for finding in _explain_refusal(suspect, reference, options, now) if reference else ():
-            if not any(finding.object == other and _concerns(finding.field, field) for other, field in reported):
+            if not any(finding.object == other and _overlaps(finding.field, field) for other, field in reported):
                 yield finding
     for each in play(_snapshot_of_suspects(suspects, snapshot), question, now=now).findings:
         if each.effect in _FATES and each.breaks:
@@ -136,7 +136,7 @@ def simulated_findings(
             )
 
 
-def _concerns(field: str, text: str) -> bool:
+def _overlaps(field: str, text: str) -> bool:
     return field.startswith(text) or text.startswith(f"{field}.")
 
 

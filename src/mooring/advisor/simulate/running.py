@@ -42,14 +42,14 @@ class SimulationRun:
         self._doing = "beginning"
         self.scheduling = Scheduling(self.world, self._progress)
         self._applying = ChangeApplier(self.world)
-        self._time = TimePassing(self.world, lambda: self._do_work(""))
+        self._time = TimePassing(self.world, lambda: self._schedule_and_record(""))
         self._add_moment("")
 
     def run(self) -> None:
         """Apply the steps in order and advance time until nothing changes. Raise ScenarioError for a bad step."""
         self._doing = "placing what was pending"
         self.world.begin(keep_pending=self.scenario.keep_pending)
-        self._do_work("")
+        self._schedule_and_record("")
         self._time.settle()
         for number, step in enumerate(self.scenario.steps):
             if step.at is not None:
@@ -81,7 +81,7 @@ class SimulationRun:
     def _execute(self, step: Step) -> None:
         text = [self._applying.apply(change) for change in step.changes]
         self._doing = step.name or "; ".join(text)
-        self._do_work(self._doing)
+        self._schedule_and_record(self._doing)
         if step.at is None:
             self._time.settle()
 
@@ -92,7 +92,7 @@ class SimulationRun:
         descheduler = Descheduler(self.world, self.scenario.descheduler, self.scheduling.run)
         for number in range(_MOST_DESCHEDULER_RUNS):
             evicted = descheduler.run()
-            self._do_work(f"descheduler run {number + 1}: {evicted} evicted")
+            self._schedule_and_record(f"descheduler run {number + 1}: {evicted} evicted")
             if not evicted:
                 break
             self._advance_to(self._now + INTERVAL_SECONDS)
@@ -105,7 +105,7 @@ class SimulationRun:
     def _now(self) -> float:
         return self.world.clock.monotonic()
 
-    def _do_work(self, event: str) -> None:
+    def _schedule_and_record(self, event: str) -> None:
         self.scheduling.run_with_controllers()
         self._add_moment(event)
         self._progress()

@@ -264,9 +264,9 @@ class _NodeRollout:
             self._surge_ready -= 1
             self._order_surge_node(each.template)
         else:
-            self._schedule(self._options.node_seconds, lambda: self._bring_back(each))
+            self._schedule(self._options.node_seconds, lambda: self._restore_upgraded_node(each))
 
-    def _bring_back(self, each: _Draining) -> None:
+    def _restore_upgraded_node(self, each: _Draining) -> None:
         each.ready = self._now
         node = _with_kubelet(each.template, self._options.version)
         self._world.put_node(with_unschedulable(node, unschedulable=each.template.spec.unschedulable))

@@ -178,12 +178,12 @@ class Commands:
     def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
         """Return the run of a pod after a number of restarts; computed once. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_command_words(container) for container in pod.spec.containers):
-            return self._by_rules(pod, rules, restarts)
+            return self._run_by_rules(pod, rules, restarts)
         runs = self._runs_of(pod).runs
         if restarts not in runs:
             with self._budget(pod) as budget:
-                _remember(runs, restarts, self._compute_run(pod, restarts, now, budget))
-        return runs[restarts] or self._by_rules(pod, rules, restarts)
+                _store_run(runs, restarts, self._compute_run(pod, restarts, now, budget))
+        return runs[restarts] or self._run_by_rules(pod, rules, restarts)
 
     def failed_init(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> Failure | None:
         """Return the first init container whose command fails, if known. Raise StepsUsedUpError."""
@@ -192,7 +192,7 @@ class Commands:
         inits = self._runs_of(pod).inits
         if attempt not in inits:
             with self._budget(pod) as budget:
-                _remember(inits, attempt, self._first_failure(pod, attempt, now, budget))
+                _store_run(inits, attempt, self._first_failure(pod, attempt, now, budget))
         return inits[attempt]
 
     def _runs_of(self, pod: Pod) -> _Runs:
@@ -231,7 +231,7 @@ class Commands:
         for volume in pod.spec.volumes:
             self._volumes.pop(("emptyDir", uid, volume.name), None)
 
-    def _by_rules(self, pod: Pod, rules: PodRules, restarts: int) -> Run:
+    def _run_by_rules(self, pod: Pod, rules: PodRules, restarts: int) -> Run:
         endless = not rules.is_explicit and any(_is_endless(container) for container in pod.spec.containers)
         code = rules.exit_code_of(pod, restarts)
         codes = {container.name: code for container in pod.spec.containers}
@@ -282,7 +282,7 @@ class Commands:
         return Files(places)
 
 
-def _remember(runs: dict[int, T], number: int, found: T) -> None:
+def _store_run(runs: dict[int, T], number: int, found: T) -> None:
     runs[number] = found
     if len(runs) > _RUNS_A_POD:
         del runs[next(iter(runs))]

@@ -38,11 +38,11 @@ def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
     """Return a template's tolerations, and those that every pod of a DaemonSet has."""
     added = [*_TOLERATED, *([_NETWORK] if spec.host_network else [])]
     extra = [Toleration(key=key, operator="Exists", effect=effect) for key, effect in added]
-    kept = [each for each in spec.tolerations if all(not _same(each, other) for other in extra)]
+    kept = [each for each in spec.tolerations if all(not _are_equal(each, other) for other in extra)]
     return [*kept, *extra]
 
 
-def _same(left: Toleration, right: Toleration) -> bool:
+def _are_equal(left: Toleration, right: Toleration) -> bool:
     return not left.expression and (left.key, left.operator, left.value, left.effect) == (
         right.key,
         right.operator,

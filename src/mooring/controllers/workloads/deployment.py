@@ -41,7 +41,7 @@ NO_DEADLINE = 2**31 - 1
 Conditions = Sequence[DeploymentCondition]
 
 
-def _without(conditions: Conditions, kind: str) -> list[DeploymentCondition]:
+def _without_condition(conditions: Conditions, kind: str) -> list[DeploymentCondition]:
     return [each for each in conditions if each.type != kind]
 
 
@@ -54,7 +54,7 @@ def with_condition(
         return list(conditions)
     stamp = times.to_seconds(now)
     condition = new_condition(DeploymentCondition, conditions, (kind, *content), stamp, last_update_time=stamp)
-    return [*_without(conditions, kind), condition]
+    return [*_without_condition(conditions, kind), condition]
 
 
 def has_deadline(deployment: Deployment) -> bool:
@@ -129,7 +129,7 @@ def compute_rollout_status(
     status = compute_counts(deployment, conditions, new, sets, now)
     found = status.conditions
     if not has_deadline(deployment):
-        found = _without(found, PROGRESSING)
+        found = _without_condition(found, PROGRESSING)
     progress = find_condition(found, PROGRESSING)
     was_complete = (
         status.replicas == status.updated_replicas and progress is not None and progress.reason == NEW_AVAILABLE
@@ -155,7 +155,7 @@ def _replica_failure(
     failures = (each for owner in ordered for each in owner.status.conditions if each.type == REPLICA_FAILURE)
     failure = next((each for each in failures if each.status == "True"), None)
     if failure is None:
-        return _without(conditions, REPLICA_FAILURE)
+        return _without_condition(conditions, REPLICA_FAILURE)
     return with_condition(conditions, REPLICA_FAILURE, ("True", failure.reason, failure.message), now)
 
 

@@ -129,10 +129,10 @@ def compute_scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Se
         return {each.metadata.name: 0 for each in old if replicas(each)}
     if not is_rolling(deployment):
         return {}
-    return changed_sizes(_in_proportion(deployment, active), active)
+    return changed_sizes(_proportional_sizes(deployment, active), active)
 
 
-def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> Sizes:
+def _proportional_sizes(deployment: Deployment, active: Sequence[ReplicaSet]) -> Sizes:
     wanted = replicas(deployment)
     allowed = wanted + max_surge(deployment) if wanted else 0
     to_add = allowed - total(active)
@@ -143,7 +143,7 @@ def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> Size
     ordered.sort(key=replicas, reverse=True)
     sizes, added = {}, 0
     for each in ordered:
-        share = _share(each, deployment, to_add, added)
+        share = _proportional_change(each, deployment, to_add, added)
         sizes[each.metadata.name] = replicas(each) + share
         added += share
     first = ordered[0].metadata.name
@@ -151,7 +151,7 @@ def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> Size
     return sizes
 
 
-def _share(each: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
+def _proportional_change(each: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
     if to_add in (0, added):
         return 0
     left = to_add - added

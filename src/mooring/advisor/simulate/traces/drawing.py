@@ -54,7 +54,7 @@ def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: FillTarget | None, se
     chosen = list(listed)
     lot.shuffle(chosen)
     if fill is not None:
-        chosen = _fill(chosen, listed, fill, capacity(nodes, fill.resource), lot)
+        chosen = _fill_to_target(chosen, listed, fill, capacity(nodes, fill.resource), lot)
     for _ in range(_TAKEN):
         lot.bits()
     named = sorted(nodes, key=lambda node: node.metadata.name)
@@ -73,7 +73,7 @@ def requested(pod: Pod, resource: str) -> int:
     return in_units(requests_of(pod, pod_level=True)).get(resource, 0)
 
 
-def _fill(chosen: list[Pod], pods: Sequence[Pod], fill: FillTarget, has: int, lot: "GoRandom") -> list[Pod]:
+def _fill_to_target(chosen: list[Pod], pods: Sequence[Pod], fill: FillTarget, has: int, lot: "GoRandom") -> list[Pod]:
     wanted = fill.times * has
     amounts = {id(pod): requested(pod, fill.resource) for pod in pods}
     total = sum(amounts.values())

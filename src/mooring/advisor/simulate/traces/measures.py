@@ -134,12 +134,12 @@ class Meter(SimulationRecord):
     def placed(self, pod: SimulatedPod) -> None:
         self.tally.placed += 1
         self.tally.waits.add((pod.placed_at or 0.0) - (pod.created_at or 0.0))
-        self._use(pod, 1)
+        self._add_usage(pod, 1)
         self.arrivals.append(pod)
 
     def removed(self, pod: SimulatedPod) -> None:
         if pod.node:
-            self._use(pod, -1)
+            self._add_usage(pod, -1)
 
     def evicted(self, pod: SimulatedPod, cause: str) -> None:  # noqa: ARG002 - a Record's signature
         self.tally.evicted += 1
@@ -149,7 +149,7 @@ class Meter(SimulationRecord):
         self.tally.preempted += 1
         self.lost.append(pod)
 
-    def _use(self, pod: SimulatedPod, times: int) -> None:
+    def _add_usage(self, pod: SimulatedPod, times: int) -> None:
         for resource, amount in self._world.engine.cluster.info(pod.pod).signature.requests.items():
             self.tally.used[resource] = self.tally.used.get(resource, 0) + times * amount
 

@@ -253,7 +253,7 @@ class Pseudonyms:
         labels = self._labels(node.metadata.labels)
         name = self.name(node.metadata.name, "node")
         if "kubernetes.io/hostname" in labels:
-            labels["kubernetes.io/hostname"] = self._word(node.metadata.labels["kubernetes.io/hostname"])
+            labels["kubernetes.io/hostname"] = self._pseudonym_of_word(node.metadata.labels["kubernetes.io/hostname"])
         return Node(
             api_version="v1",
             kind="Node",
@@ -265,7 +265,7 @@ class Pseudonyms:
     def _container(self, tree: Mapping[str, Any], index: int) -> dict[str, Any]:
         kept = {name: tree[name] for name in ("resources", "restartPolicy") if name in tree}
         ports = [{key: value for key, value in port.items() if key != "name"} for port in tree.get("ports", [])]
-        return kept | {"name": f"c{index}", "image": self._word(tree.get("image", "")), "ports": ports}
+        return kept | {"name": f"c{index}", "image": self._pseudonym_of_word(tree.get("image", "")), "ports": ports}
 
     def _anonymize(self, tree: Any, key: str) -> Any:
         if isinstance(tree, dict):
@@ -282,13 +282,13 @@ class Pseudonyms:
             return self.name(tree, "node")
         if key == "namespaces":
             return self.name(tree, "namespace")
-        return self._word(tree) if key in ("value", "values") else tree
+        return self._pseudonym_of_word(tree) if key in ("value", "values") else tree
 
     def _labels(self, labels: Mapping[str, str]) -> dict[str, str]:
-        return {self._key(key): self._word(value) for key, value in labels.items()}
+        return {self._key(key): self._pseudonym_of_word(value) for key, value in labels.items()}
 
     def _key(self, key: str) -> str:
         return key if _KUBERNETES.fullmatch(key) else self.name(key, "key")
 
-    def _word(self, text: str) -> str:
+    def _pseudonym_of_word(self, text: str) -> str:
         return text if text in _OPEN or _NUMBER.fullmatch(text) else self.name(text, "word")
