@@ -132,7 +132,7 @@ class _Variables(Mapping[str, Any]):
 
 
 class ReadSet(NamedTuple):
-    """Whether CEL expressions read `request` or `authorizer`; which fields of `object` and `oldObject` (None: all)."""
+    """Says if CEL expressions read `request`, `authorizer` and which fields of `object`, `oldObject` (None: all)."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
