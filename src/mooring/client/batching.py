@@ -137,7 +137,7 @@ class BatchingTransport:
 
 
 def _may_batch(request: Request) -> bool:
-    """Return whether a request is a JSON write of the kinds that Mooring's `POST /writes` accepts."""
+    """Return whether `POST /writes` may contain a request: a JSON write below 1 MiB, without a response limit."""
     return (
         request.method not in {"GET", "HEAD"}
         and request.headers.get("content-type", JSON).endswith("json")
@@ -175,7 +175,7 @@ def _next_batch(waiting: deque[_PendingWrite]) -> list[_PendingWrite]:
 
 
 def _with_body(request: Request) -> Request:
-    """Return a write with its object encoded as its body, for sending it alone instead of as a row of a template."""
+    """Return a write with its object encoded as its body, if it has only a template and row, for sending it alone."""
     return structs.replace(request, body=request.whole()) if request.whole is not None else request
 
 

@@ -536,7 +536,7 @@ class Client:
         return kind, codec.encode(sent)
 
     def _with_kind(self, obj: Resource) -> tuple[Kind, Resource]:
-        """Return an object in a version that the server serves, and its kind. Raise ValueError without a namespace."""
+        """Return the kind to use for an object, and the object in its version. Raise ValueError without a namespace."""
         kind = self.scheme.kind(obj.api_version, obj.kind) if obj.api_version and obj.kind else None
         kind = self.kind(type(obj)) if kind is None else self._substitutes.get(kind, kind)
         hub = self.scheme.hub(kind)

@@ -227,7 +227,7 @@ class HttpsTransport:
 
 
 class HttpsStream:
-    """A response that is being received. The future `head` is done with its headers, `end` with its last byte."""
+    """A response being received. The future `end` is done with its body; `head`, if `in_pieces`, with its headers."""
 
     def __init__(self, channel: "_PooledConnection", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()

@@ -347,7 +347,7 @@ class Informers:
     def of(
         self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Informer[T]:
-        """Return the informer for a kind, namespace and selectors; create it if missing. It starts with `start`."""
+        """Return the informer for a kind, namespace and selectors; create a missing one, which runs after `start`."""
         key = (cls, namespace, label_selector, field_selector)
         informer = self._informers.get(key)
         if informer is None:

@@ -203,7 +203,7 @@ class _Entry(msgspec.Struct, Generic[E], frozen=True):
 
 
 def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connection:
-    """Return the connection of a context; of entries with the same name, that of the first file is used."""
+    """Return a context's connection; the first file's entry of a name counts. Raise ConfigError for a missing entry."""
     clusters: dict[str, _Entry[_Cluster]] = _merge(files, "cluster")
     users: dict[str, _Entry[_User]] = _merge(files, "user")
     contexts: dict[str, _Entry[_Context]] = _merge(files, "context")
@@ -225,7 +225,7 @@ def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connec
 
 
 def _merge(files: list[_File], what: str) -> dict[str, _Entry[Any]]:
-    """Return the clusters, users or contexts of all files by name; where files share a name, the first file's."""
+    """Return clusters, users or contexts by name, the first file's. Raise ConfigError if a file has a name twice."""
     found: dict[str, _Entry[Any]] = {}
     for file in files:
         seen: set[str] = set()
@@ -338,7 +338,7 @@ def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
 
 
 def _data_or_file(found: _Entry[Any], what: str, data: str, file: str) -> bytes:
-    """Return the decoded field `<what>-data`, or else the content of the file that the field `<what>` names."""
+    """Return the decoded `<what>-data`, else the file's content, else empty bytes; raise ConfigError if unusable."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)

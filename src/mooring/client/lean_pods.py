@@ -144,7 +144,7 @@ def build_metadata(pod: RawPod, parts: TemplateParts) -> ObjectMeta:
 
 
 def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
-    """Return a pod's specification without its node, shared with pods of the same template, and the node's name."""
+    """Return a pod's spec without its node, shared by pods of a template, and the node's name; or raise ValueError."""
     if parts.ignores_token_names and (token := _TOKEN.search(text)) is not None:
         text = text.replace(token[0], _ANY_TOKEN)
     head, *behind = text.split(_NODE)

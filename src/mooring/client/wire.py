@@ -79,17 +79,17 @@ _RESOURCES = msgspec.json.Decoder(_ResourceNames)
 
 
 def is_status(response: Response) -> bool:
-    """Return whether a response body is a Status and not an object."""
+    """Return whether a response body is a Status and not an object; raise DisconnectedError if it is unreadable."""
     return _decode_as(_KIND_ONLY, response, "object").kind == "Status"
 
 
 def has_resource(response: Response, plural: str) -> bool:
-    """Return whether a discovery document in a response lists a resource, given its plural name."""
+    """Return whether a discovery document lists a resource by plural name; raise DisconnectedError if it is none."""
     return any(each.name == plural for each in _decode_as(_RESOURCES, response, "list of resources").resources)
 
 
 def decode_identity(response: Response) -> ObjectMeta:
-    """Return metadata with only the name, namespace, uid and resourceVersion of the object in a response."""
+    """Return name, namespace, uid and resourceVersion of a response's object; raise DisconnectedError without one."""
     try:
         return identity_of(response.body)
     except UNREADABLE as error:
@@ -122,7 +122,7 @@ def decode(response: Response, cls: type[T]) -> T:
 def decode_list(
     response: Response, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> Listing[T]:
-    """Return the objects of a list response; `parts` has the meaning as for `decode_item`."""
+    """Return the objects of a list response, else raise DisconnectedError; `parts` is as for `decode_item`."""
     try:
         raw = _LISTS.decode(response.body)
         items = [decode_item(item, kind, cls, conversion, parts) for item in raw.items or ()]
@@ -168,7 +168,7 @@ def path_prefix(kind: Kind) -> str:
 
 
 def path_segment(kind: Kind, what: str, text: str) -> str:
-    """Return a name for use in a URL path; raise ValueError for an empty name, `.`, `..` or one with a slash."""
+    """Return a name as it is, for a URL path; raise ValueError for an empty name, `.`, `..` or one with a slash."""
     if not text or "/" in text or text in {".", ".."}:
         raise ValueError(f"{text!r} cannot be the {what} of a {kind.kind}")
     return text
@@ -208,7 +208,7 @@ def delete_options_body(grace: int | None, propagation: str | None) -> bytes:
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds of Retry-After in a 429 or 503 response, when to repeat the request; None if it has none."""
+    """Return the seconds in Retry-After of a 429 or 503 response, at most 30; None for others, or without a number."""
     if response.status not in {429, 503}:
         return None
     text = response.headers.get("retry-after", "")

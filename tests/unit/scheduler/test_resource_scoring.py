@@ -22,7 +22,7 @@ def test_shares_are_rounded_down_as_integers_are(memory: int) -> None:
     scoring = Scoring(cluster, CPU_AND_MEMORY, assumed=True)
     shares = [amount * percent // 100 + more for amount in whole[:5] for percent in range(101) for more in (-1, 0, 1)]
     for asked in shares:
-        scored = scoring.of({"cpu": 100, "memory": max(asked, 0)})
+        scored = scoring.scored_resources({"cpu": 100, "memory": max(asked, 0)})
         used, allocatable = scored.by.tables(slice(40))
         expected = least_allocated(used + scored.asked, allocatable, scored.by.weights)
         assert np.array_equal(scored.by.least_allocated(scored.asked, ALL_ROWS)[:40], expected)
@@ -34,5 +34,5 @@ def test_a_node_without_any_of_the_resources_scores_nothing() -> None:
     cluster = Cluster()
     cluster.put(made(Node, {"metadata": {"name": "none"}, "status": {"allocatable": {"pods": "110"}}}))
     cluster.put(made(Node, {"metadata": {"name": "all"}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}))
-    scored = Scoring(cluster, CPU_AND_MEMORY, assumed=False).of({})
+    scored = Scoring(cluster, CPU_AND_MEMORY, assumed=False).scored_resources({})
     assert scored.by.least_allocated(scored.asked, ALL_ROWS)[:2].tolist() == [0, 100]

@@ -76,8 +76,8 @@ _PROXIES = {
 async def publish_trust(calls: LoopbackClient, clients: bytes, proxies: bytes, now: datetime) -> None:
     """Write the trusted authorities, and when legacy-token tracking began, into ConfigMaps of `kube-system`.
 
-    Components read `extension-apiserver-authentication` to accept the same clients at their own ports; the controller
-    manager reads the start of tracking. Other keys of the ConfigMaps stay.
+    Components read `extension-apiserver-authentication` to accept the same clients at their own ports; its other keys
+    stay, and so do proxy authorities of other servers. The start of tracking is written once and never changed.
     """
     found = await calls.get(ConfigMap, TRUST, NAMESPACE)
     current = found.data.get("requestheader-client-ca-file", "") if found else ""

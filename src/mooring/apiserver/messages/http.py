@@ -85,7 +85,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Sink(Protocol):
-    """The connection to which a response body is written by its producer; when it is ready, it calls `Pushed.push`."""
+    """A connection to which a producer writes a response body; it calls `Pushed.push` when it can take more."""
 
     @property
     def is_ready(self) -> bool: ...

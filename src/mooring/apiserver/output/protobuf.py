@@ -30,7 +30,7 @@ _CACHE: BoundedCache[bytes, tuple[str, str, bytes]] = BoundedCache(_MAX_CACHED)
 
 
 def supports(cls: type[msgspec.Struct], shown_as: str) -> bool:
-    """Return whether a type can be encoded as protobuf, in the form (object, metadata, Table) in which it is shown."""
+    """Return whether a type has a protobuf message; True for every type shown as PartialObjectMetadata."""
     return shown_as.startswith("PartialObjectMetadata") or is_supported(cls)
 
 

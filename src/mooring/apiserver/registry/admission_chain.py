@@ -20,7 +20,7 @@ from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 
 
 class Step(Protocol):
-    """The interface of an admission step: the one of policies, or the one of webhooks."""
+    """The interface of the two admission steps, policies and webhooks, of which each mutates and validates."""
 
     names: tuple[str, str]
     """kube-apiserver's names of the mutating and of the validating admission plugin."""
@@ -31,7 +31,7 @@ class Step(Protocol):
         ...
 
     def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
-        """Return whether no mutating (or no validating) policy or webhook can match a resource and operation."""
+        """Return whether none of the step's mutating (or validating) rules can match a resource and operation."""
         ...
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
@@ -89,7 +89,7 @@ class Chain:
             await self._run_measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
 
     async def admit(self, attributes: Attributes) -> None:
-        """Call `mutate` and `validate`, for requests without built-in admission between them."""
+        """Have policies and webhooks change the object of `attributes`, then check it; raise a refusal's error."""
         await self.mutate(attributes, lambda _: None)
         await self.validate(attributes)
 

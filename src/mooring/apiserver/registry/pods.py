@@ -81,7 +81,7 @@ class Pods:
         return Bind(self._context, call, self, write_options(call.request, "CreateOptions"))
 
     async def admit_binding(self, call: Call, options: WriteOptions) -> Binding:
-        """Return the Binding in a request after policies and webhooks; raise the error of a refusal."""
+        """Return a request's Binding after policies and webhooks; raise their refusal; BadRequest for another pod."""
         binding = read_body(call.request, Binding, "Binding", "v1", options.validation).object
         check_type(binding, self.kind)
         if call.request.row is not None:

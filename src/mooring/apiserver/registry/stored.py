@@ -131,7 +131,7 @@ class Stored:
         return self._heads[kind], value, len(self._heads[source])
 
     def _source(self, value: bytes) -> Kind:
-        """Return the version in which an object was stored, usually the current storage version."""
+        """Return the version an object was stored in, mostly the storage version; raise InternalError if unknown."""
         for kind, head in self._heads.items():
             if value.startswith(head):
                 return kind

@@ -84,7 +84,7 @@ class View(ABC):
         """Return those of a batch of watch events to send: all, unless the client is a cache."""
         return events
 
-    def empty(self, metadata: dict[str, Any]) -> bytes:
+    def bookmark_object(self, metadata: dict[str, Any]) -> bytes:
         """Return an object that has only the given metadata, for the bookmarks of a watch."""
         return codec.encode({"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata})
 
@@ -135,7 +135,7 @@ class MetadataView(View):
     def list_names(self) -> tuple[str, str]:
         return "PartialObjectMetadataList", _META_VERSION
 
-    def empty(self, metadata: dict[str, Any]) -> bytes:
+    def bookmark_object(self, metadata: dict[str, Any]) -> bytes:
         return codec.encode({"kind": "PartialObjectMetadata", "apiVersion": _META_VERSION, "metadata": metadata})
 
 
@@ -171,7 +171,7 @@ class TableView(View):
         row = self._row(value, revision, Ages(self._clock.now()))
         return b"".join(self._document(iter([row]), version, has_columns=first))
 
-    def empty(self, metadata: dict[str, Any]) -> bytes:
+    def bookmark_object(self, metadata: dict[str, Any]) -> bytes:
         table = {"kind": "Table", "apiVersion": _META_VERSION, "metadata": metadata, "rows": []}
         return codec.encode({**table, "columnDefinitions": []})
 

@@ -366,7 +366,7 @@ class Watch(Pushed):
         metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
-        return self._view.frame("BOOKMARK", self._view.empty(metadata))
+        return self._view.frame("BOOKMARK", self._view.bookmark_object(metadata))
 
     def _error(self, error: StatusError) -> bytes:
         return self._view.frame("ERROR", codec.encode(error.status))
@@ -390,7 +390,7 @@ def _start(call: Call, current: int) -> _Start:
 
 
 def _seconds(call: Call) -> float:
-    """Return a watch's duration in seconds: as requested, else random, so that clients do not reconnect together."""
+    """Return a watch's seconds: as requested (raise BadRequest), else random, to spread the clients' reconnects."""
     text = call.request.parameter("timeoutSeconds")
     if text:
         try:

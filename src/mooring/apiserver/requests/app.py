@@ -161,7 +161,7 @@ class Application:
         return response
 
     async def respond_in_batch(self, request: Request) -> Response:
-        """Return the response to one write of a batch as if it were sent alone. Errors become responses."""
+        """Return the response to a write of a batch, which is authorized as if sent alone. Errors become responses."""
         exchange = self._exchange(request)
         exchange.user = request.user
         try:
@@ -319,7 +319,7 @@ class Application:
         exchange.allowed_by = require(self.authorizer, request.user, attributes).reason or "RBAC"
 
     async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
-        """Respond to a request that a kubelet serves (logs, exec), which holds a stream slot until it ends."""
+        """Respond to a request for a kubelet (logs, exec), in a stream slot until it ends. Raise Timeout if late."""
         request = exchange.request
         with self.limiter.take_stream_slot(request.user) as held:
             try:
@@ -378,7 +378,7 @@ class Application:
             await self.api_services.mark_unavailable()
 
     async def _non_resource_page(self, request: Request) -> Response:
-        """Return the response to a path that names no resource, such as `/healthz`."""
+        """Return the response to a path that names no resource, such as `/healthz`; raise NotFound if unknown."""
         match request.path.rstrip("/"):
             case "/version":
                 return _json_response(request, self.versions.shown)

@@ -51,7 +51,7 @@ class Health:
         self._checks: dict[str, dict[str, Check]] = {"healthz": readies, "livez": lives, "readyz": readies}
 
     async def handle(self, request: Request) -> Response | None:
-        """Return the response if the path is a health check; None for other paths."""
+        """Return the response to a health check, None for other paths; raise NotFound if it names an unknown check."""
         parts = request.path.strip("/").split("/", 1)
         checks = self._checks.get(parts[0])
         if checks is None:

@@ -17,7 +17,7 @@ _MOST_PORTS = 64
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a log that a request asks for (tail, since, limit), and whether with timestamps or followed."""
+    """The parameters of a log request: which part (previous, tail, since, limit), timestamps, follow, insecure."""
 
     follow: bool = False
     previous: bool = False
@@ -103,7 +103,7 @@ def command_options(request: Request) -> CommandOptions:
 
 
 def ports(request: Request) -> list[int]:
-    """Return the ports that a port-forward request names in its query; empty if it names them later, in the stream."""
+    """Return the ports in a port-forward request's query; empty if named later, in the stream. Raise BadRequest."""
     texts = [text for value in request.query.get("ports", ()) for text in value.split(",") if text]
     if len(texts) > _MOST_PORTS:
         raise errors.bad_request(f"at most {_MOST_PORTS} ports can be forwarded at once")

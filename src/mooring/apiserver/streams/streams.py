@@ -119,7 +119,7 @@ class Streams:
         return await self._kubelets.of(target.node).proxy_pod(target, proxied)
 
     async def _endpoint(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
-        """Return a random ready pod of a Service, and the number of the pod's port."""
+        """Return a random ready pod of a Service, and the number of its port. Raise NotFound or ServiceUnavailable."""
         service = await self._objects.get(Service, name, namespace)
         if service is None:
             raise errors.not_found("services", name)
@@ -153,7 +153,7 @@ def _is_ready_pod(endpoint: Endpoint) -> bool:
 
 
 def _split_service_name(route: ResourceRoute) -> tuple[str, str, str]:
-    """Return scheme, name and port of `web`, `web:8080` or `https:web:8443`; empty where absent."""
+    """Return scheme, name, port of `web`, `web:8080` or `https:web:8443`, empty where absent, or raise BadRequest."""
     parts = route.name.split(":")
     if len(parts) < 3:
         parts = ["", *parts, ""][:3]

@@ -85,7 +85,7 @@ class Tunnel:
         await self._connection.write(data)
 
     async def _take_pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """Return the message parts in received bytes, each with whether its message ends with it."""
+        """Return message parts in received bytes, each with whether it ends its message. Raise ConnectionLostError."""
         pieces: list[tuple[bytes, bool]] = []
         try:
             self._frames.receive_data(data)

@@ -248,7 +248,7 @@ class Cluster:
         else:
             key, kind = _key_of(thing), type(thing)
             self._objects.setdefault(kind, {})[key] = thing
-            self.signatures.distinguish_by(_selected_by(thing))
+            self.signatures.distinguish_by(_selector_label_keys(thing))
             self._note(kind, key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, thing.metadata.labels)
@@ -470,7 +470,7 @@ class Cluster:
         self.rank_changes.limit = self.capacity
 
 
-def _selected_by(thing: Resource) -> Iterable[str]:
+def _selector_label_keys(thing: Resource) -> Iterable[str]:
     if isinstance(thing, Service | ReplicationController):
         return thing.spec.selector
     if isinstance(thing, ReplicaSet | StatefulSet):

@@ -43,7 +43,7 @@ class Revision:
 
 
 class Inputs:
-    """Records changes of inputs, and keeps a log for each combination of inputs that is read."""
+    """Records changes of inputs such as taints: a log of node rows and a revision for each set of inputs read."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity

@@ -263,7 +263,7 @@ class PodSignature:
         constraints = spec.topology_spread_constraints
         self.spread_key = codec.encode(constraints) if constraints else b"", owner
 
-    def selected_by(self) -> Iterator[str]:
+    def selector_label_keys(self) -> Iterator[str]:
         """Yield the label keys that the selectors of pods with this pod signature read."""
         for key in self.terms.keys:
             yield from (each.key for each in key.term.selector.requirements)
@@ -368,7 +368,7 @@ class SignatureTable:
             signature = PodSignature(
                 key, pod, labels, affinity, owner, is_pinned=is_pinned, signed_by=signed_by, pod_level=self._pod_level
             )
-            if self.distinguish_by(signature.selected_by()):
+            if self.distinguish_by(signature.selector_label_keys()):
                 return self.signature_of(pod)
             self._known[key] = signature
         self._last_pod, self._last_signature = pod, signature

@@ -206,7 +206,7 @@ class Engine:
         return outcome
 
     def evaluate_pod(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
-        """Evaluate a pod on all nodes; return the evaluation and the diagnosis."""
+        """Evaluate all nodes for a pod; return the plugins' results, and the verdict on each node."""
         evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=needs_points)
         return evaluation, diagnose(evaluation, self.cluster)
 

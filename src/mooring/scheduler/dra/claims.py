@@ -110,7 +110,7 @@ Alternatives = tuple[Request, ...]
 
 
 def requests_of(claim: ResourceClaim, cluster: Cluster) -> tuple[Alternatives, ...]:
-    """Return the device requests of a claim, each as its alternatives. Raise ClaimError for a missing device class."""
+    """Return a claim's device requests, each as its alternatives. Raise ClaimError for an unknown class or type."""
     return tuple(_compile_alternatives(claim, request, cluster) for request in claim.spec.devices.requests)
 
 

@@ -67,7 +67,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
 
 class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
-    """The state that `pre_filter` prepared for a pod, or for all pods with the same declared parts."""
+    """The state for `filter`, of a pod or of all with equal declared parts, and the only nodes to evaluate."""
 
     state: S
     node_names: frozenset[str] | None = None

@@ -58,7 +58,7 @@ class PluginError(ValueError):
 
 @cache
 def from_entry_points() -> Registry:
-    """Return the plugin factories of installed packages, by plugin name. Entry points are read once."""
+    """Return the plugin factories of installed packages by name, read once; raise PluginError if one fails to load."""
     found: dict[str, Factory] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         try:

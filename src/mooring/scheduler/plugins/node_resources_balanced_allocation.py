@@ -37,7 +37,7 @@ class NodeResourcesBalancedAllocation(fwk.ScorePlugin[ScoredResources]):
         asked = pod.signature.requests
         if not any(asked.get(entry.name) for entry in self._resources):
             return fwk.SKIP  # pods that ask for nothing would all go to the node that happens to be most in balance
-        return self._scoring.of(asked)
+        return self._scoring.scored_resources(asked)
 
     def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         return state.score(self._points, rows)

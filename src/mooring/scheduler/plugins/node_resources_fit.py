@@ -244,7 +244,7 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
         return fwk.Verdicts(state.codes_with(allocatable, used), state.reasons)
 
     def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources:
-        return self._scoring.of(pod.signature.scored)
+        return self._scoring.scored_resources(pod.signature.scored)
 
     def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         return state.score(self._points, rows)

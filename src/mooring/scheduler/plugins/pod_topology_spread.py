@@ -113,7 +113,7 @@ class _Constraints(Derived):
             counted.count_on(nodes, domains)
 
     def counted_by_domain(self) -> Sequence[_CountedConstraint]:
-        """Return the constraints whose pods are counted by domain of the included nodes."""
+        """Return the constraints whose pods are counted by domain: all hard ones, but not soft ones over hostnames."""
         return self.counted
 
     def counts_changed_at(self) -> int:

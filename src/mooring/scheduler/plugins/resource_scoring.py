@@ -97,7 +97,7 @@ class Scoring:
         for entry in specs:
             cluster.resources.name(entry.name)
 
-    def of(self, asked: Mapping[str, int]) -> ScoredResources:
+    def scored_resources(self, asked: Mapping[str, int]) -> ScoredResources:
         """Return the scored resources of a pod: cpu, memory and ephemeral storage, and others that it requests."""
         counted = self._specs
         if self._optional:

@@ -204,8 +204,8 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """Return the next pod, or None; it is in flight until `forget_in_flight`, `requeue` or `retry` is called.
 
-        If the active pool is empty, pods in backoff after a rejection are popped early; pods in backoff after an error
-        are not.
+        If the active pool is empty, pods in backoff after a rejection are popped early (unless `pop_from_backoff` is
+        False); pods in backoff after an error are not.
         """
         queued = self._active.pop()
         if queued is None and self._pop_from_backoff:

@@ -57,7 +57,7 @@ class _PodPosition(NamedTuple):
 
 
 class UnschedulablePods:
-    """The pods of the unschedulable pool, gated ones included, in groups and crowds."""
+    """The unschedulable and gated pods: in groups by rejecting plugins, and in these in crowds with equal hints."""
 
     def __init__(self, hints: Hints) -> None:
         self._hints = hints

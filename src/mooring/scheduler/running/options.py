@@ -209,7 +209,7 @@ def _leader_election(found: _LeaderElection) -> LeaderElection:
 
 
 def seconds(text: str, field: str) -> float:
-    """Parse a duration in Go's format (`15s`, `1m30s`, `500ms`); the error names the field."""
+    """Parse a duration in Go's format (`15s`, `1m30s`, `500ms`); raise SchedulerConfigError, which names the field."""
     try:
         return durations.parse_seconds(text)
     except ValueError as problem:

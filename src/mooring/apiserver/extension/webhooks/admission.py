@@ -172,7 +172,7 @@ class WebhookAdmission:
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
     def _match(self, hook: Hook, attributes: Attributes) -> RequestView | None:
-        """Return the request as a webhook sees it, None if it does not match; Forbidden if a condition fails."""
+        """Return the request as a webhook sees it, None if it does not match; raise Forbidden if a condition fails."""
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
             return match

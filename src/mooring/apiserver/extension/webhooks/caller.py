@@ -100,7 +100,7 @@ class WebhookCaller:
             await transport.close()
 
     async def _first_answer(self, config: ClientConfig, request: Request, where: str, seconds: float) -> Response:
-        """Send a request to the addresses in order, until one accepts a connection; return its response."""
+        """Return the response of the first address that accepts a connection; raise WebhookError without a response."""
         try:
             *others, last = await self._addresses_of(config)
         except WebhookError as error:
@@ -137,7 +137,7 @@ class WebhookCaller:
 
 
 def _target(config: ClientConfig) -> tuple[str, str]:
-    """Return a webhook's URL, as errors show it, and the path to request."""
+    """Return a webhook's URL, as errors show it, and the path to request; raise WebhookError if it has no URL."""
     if config.url is not None:
         return config.url, urlsplit(config.url).path or "/"
     service = config.service

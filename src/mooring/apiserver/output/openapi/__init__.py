@@ -46,7 +46,7 @@ class OpenApi:
         }
 
     async def handle(self, request: Request) -> Response | None:
-        """Return the response if the path is one of OpenAPI; None for other paths."""
+        """Return the response for an OpenAPI path, None for others; raise NotAcceptable for formats like YAML."""
         path = request.path.rstrip("/")
         if self._changes != self._scheme.changes:
             self._documents.clear()
@@ -131,6 +131,6 @@ def _kind_identity(kind: Kind) -> str:
 
 
 def _check_json(request: Request) -> None:
-    """Raise NotAcceptable if the Accept header allows nothing but protobuf."""
+    """Raise NotAcceptable unless the client prefers JSON to all other formats except protobuf."""
     if request.negotiate_format(protobuf=False).format != "json":
         raise errors.not_acceptable([JSON])

@@ -33,7 +33,7 @@ def _schema(schema: Mapping[str, Any]) -> bytes:
 
 
 def _keyword(name: str, value: Any) -> Iterable[bytes]:
-    """Yield the protobuf fields that encode one keyword of a schema."""
+    """Yield the protobuf fields that encode one keyword of a schema; raise ValueError for an unknown keyword."""
     if name in _STRINGS:
         yield _string(_STRINGS[name], value)
     elif name in _INTEGERS:

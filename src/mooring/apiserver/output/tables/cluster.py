@@ -78,13 +78,13 @@ def _join_first(values: list[str]) -> str:
 def _event_columns(subject: str, message: str, reporter: str, old: str) -> Printer:
     """Return the columns of an event kind; the two API groups name the shown fields differently."""
 
-    def first(event: Any) -> Any:
+    def first_time(event: Any) -> Any:
         return getattr(event, f"{old}first_timestamp") or event.event_time
 
-    def last(event: Any) -> Any:
+    def last_time(event: Any) -> Any:
         if event.series:
             return event.series.last_observed_time
-        return getattr(event, f"{old}last_timestamp") or first(event)
+        return getattr(event, f"{old}last_timestamp") or first_time(event)
 
     def source(event: Any) -> Any:
         found = getattr(event, f"{old}source")
@@ -95,14 +95,14 @@ def _event_columns(subject: str, message: str, reporter: str, old: str) -> Print
         return f"{reference.kind.lower()}/{reference.name}" if reference.name else reference.kind.lower()
 
     return printer(
-        text("Last Seen", lambda event: age(last(event))),
+        text("Last Seen", lambda event: age(last_time(event))),
         text("Type", "type"),
         text("Reason", "reason"),
         text("Object", format_reference),
         wide("Subobject", f"{subject}.field_path"),
         wide("Source", source),
         text("Message", lambda event: getattr(event, message).strip()),
-        wide("First Seen", lambda event: age(first(event))),
+        wide("First Seen", lambda event: age(first_time(event))),
         wide("Count", lambda event: event.series.count if event.series else max(getattr(event, f"{old}count"), 1)),
         wide("Name", "metadata.name"),
     )

@@ -81,7 +81,7 @@ def _encode_age_cell(cell: Ago) -> msgspec.Raw:
 
 
 def split_metadata(text: bytes) -> tuple[bytes, int]:
-    """Return an object's JSON without managed fields, if it has any, and the index where its metadata ends."""
+    """Return an object's JSON without managed fields, and the index in the given text where its metadata ends."""
     shown, end = json_bytes.without_managed_fields(text)
     return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(json_bytes.metadata(text))
 

@@ -301,12 +301,12 @@ class _Trees(msgspec.Struct):
 
 
 def _are_field_sets(entries: Iterable[ManagedFieldsEntry]) -> bool:
-    """Return whether all entries that a client sent contain field sets; if not, the entries are ignored."""
-    return all(_is_field_set(_fields(entry)) for entry in entries)
+    """Return whether all entries that a client sent contain nested maps, as field sets are; else they are ignored."""
+    return all(_is_nested_map(_fields(entry)) for entry in entries)
 
 
-def _is_field_set(fields: Any) -> bool:
-    return isinstance(fields, dict) and all(map(_is_field_set, fields.values()))
+def _is_nested_map(fields: Any) -> bool:
+    return isinstance(fields, dict) and all(map(_is_nested_map, fields.values()))
 
 
 def _own_metadata(obj: Resource) -> ObjectMeta:

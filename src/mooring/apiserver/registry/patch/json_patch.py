@@ -193,7 +193,7 @@ def _pointer(path: list[str]) -> str:
 
 
 def _index(text: str, highest: int, path: list[str]) -> int:
-    """Parse a list index of a JSON pointer; negative numbers count from the end, as in Kubernetes' library."""
+    """Parse a list index, a negative one from the end; raise Inapplicable if it is not from 0 to `highest` then."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 9 or (len(digits) > 1 and digits[0] == "0"):
         raise Inapplicable(f"{_pointer(path)}: {text!r} is not the index of an array")

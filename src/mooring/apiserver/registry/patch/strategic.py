@@ -39,7 +39,7 @@ def merge_values(target: Any, patch: Any) -> Any:
 
 
 def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
-    """Apply a strategic merge patch to an object's tree; return the result, which may be the modified target."""
+    """Apply a strategic merge patch to an object's tree; return it, maybe the modified target. Raise PatchError."""
     if _MARK not in "".join(patch):
         return _merge_fields(target, patch, node)
     directive = patch.get(_PATCH)

@@ -219,7 +219,7 @@ class QuotaAccounting:
             if not batch:
                 return
             updates = [
-                self._update(quota, quota.object.status.hard, quota.used) for quota in quotas if quota.is_touched
+                self._make_update(quota, quota.object.status.hard, quota.used) for quota in quotas if quota.is_touched
             ]
             writes = [*(update.write for update in updates), *(entry.write for entry in batch)]
             try:
@@ -246,7 +246,7 @@ class QuotaAccounting:
             else:
                 entry.settle(error)
 
-    def _update(self, quota: Quota, hard: Usage, used: Usage) -> "_Update":
+    def _make_update(self, quota: Quota, hard: Usage, used: Usage) -> "_Update":
         """Return the write that sets a quota's limits and usage in its status, if its revision is unchanged."""
         status = replace(quota.object.status, hard=hard, used=used)
         shown = replace(quota.object, metadata=replace(quota.object.metadata), status=status)
@@ -261,7 +261,7 @@ class QuotaAccounting:
 
     async def replace(self, quota: Quota, hard: Usage, used: Usage) -> bool:
         """Write a quota's limits and usage into its status; return False on a write conflict."""
-        update = self._update(quota, hard, used)
+        update = self._make_update(quota, hard, used)
         outcome = await self._store.write(update.write)
         self._cache_written([update], {outcome.key: outcome})
         return isinstance(outcome, Event)

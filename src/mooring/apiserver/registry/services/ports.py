@@ -16,7 +16,7 @@ _ATTEMPTS = 100
 
 
 class PortError(Exception):
-    """A node port cannot be allocated; the message is Kubernetes'."""
+    """A requested node port is out of range or allocated already; the message is Kubernetes'."""
 
     def __init__(self, port: int, why: str) -> None:
         super().__init__(why)
@@ -109,7 +109,7 @@ class NodePorts:
         return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
 
     def _choose(self, used: Collection[int], number: int) -> list[int]:
-        """Return random free node ports, preferably of the upper range: users choose from the lower one."""
+        """Return random free node ports, rather upper ones: users choose lower ones. Raise InternalError if too few."""
         if not number:
             return []
         count = len(self.ports)

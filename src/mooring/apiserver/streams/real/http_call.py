@@ -49,7 +49,7 @@ class NodeRequest(msgspec.Struct):
     body: bytes = b""
 
     def serialize(self) -> bytes:
-        """Return the request line, headers and body as bytes; raise HeadError if a header has a line break."""
+        """Return the request as bytes; raise HeadError if the method, target or a header has a forbidden character."""
         headers = [("host", self.host), *self.headers]
         if self.body or self.method in {"POST", "PUT", "PATCH"}:
             headers.append(("content-length", str(len(self.body))))

@@ -251,7 +251,7 @@ async def _relay_upgraded(answer: NodeResponse) -> Response:
 
 
 async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) -> Response:
-    """Send a client's request to an address, and return the response; errors name the pod or node by `name`."""
+    """Send a client's request to an address; return the response. Raise BadRequest, ServiceUnavailable with `name`."""
     request = proxied.request
     path = quote(proxied.path, safe=_PATH_CHARACTERS)
     headers = [*_forwarded_headers(request), ("x-forwarded-uri", quote(proxied.below, safe=_PATH_CHARACTERS) + path)]

@@ -34,7 +34,10 @@ class KubeletTls:
         self._made = 0.0
 
     def for_kubelets(self, *, insecure: bool = False) -> ssl.SSLContext:
-        """Return the TLS context for calls to kubelets; raise InternalError if the authority's file is unusable."""
+        """Return a TLS context that verifies kubelets if there is an authority, unless `insecure`.
+
+        Raise InternalError if the authority's file is unusable.
+        """
         now = self._clock.monotonic()
         if now - self._made > _RENEWAL_SECONDS:  # the certificate may have been renewed
             self._contexts.clear()

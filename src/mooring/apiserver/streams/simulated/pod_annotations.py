@@ -76,7 +76,7 @@ def read_declared_log(pod: Pod, container: str) -> DeclaredLog:
 
 
 def find_declared_command(pod: Pod, container: str, words: tuple[str, ...]) -> DeclaredCommand | None:
-    """Return the first item of the annotation `exec` for a command, or None. It may take 0.3 s: use a thread."""
+    """Return a command's first `exec` annotation item, or None, in up to 0.3 s (use a thread). Raise BadRequest."""
     rules = _parse_annotation(pod.metadata.annotations, "exec", list[DeclaredCommand]) or []
     if len(rules) > _MOST_RULES or sum(len(rule.command) for rule in rules) > _MOST_PATTERNS:
         why = f"it has more than {_MOST_RULES} rules, or more than {_MOST_PATTERNS} characters in their commands"

@@ -75,7 +75,7 @@ class ProgramStreams:
     # -- commands
 
     async def command(self, pod: Pod, container: str, words: Sequence[str], stdio: Stdio) -> int:
-        """Run a command in the environment of a container's real process; return its exit code."""
+        """Run a command in the environment of a container's process, else raise InternalError; return the exit code."""
         entrance = read_entrance(container_folder(self._folder, pod.metadata.uid, container))
         if entrance is None:
             raise errors.internal_error(f'container not found ("{container}")')

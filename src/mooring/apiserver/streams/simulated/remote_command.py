@@ -146,7 +146,7 @@ class SpdyChannels:
         await self._flush()
 
     async def _receive(self) -> bool:
-        """Read and process bytes of the connection once; return False at its end."""
+        """Read and process bytes of the connection once; return False at its end. Raise ConnectionLostError."""
         if self._spdy.is_over:
             return False
         data = await self._connection.read()

@@ -106,7 +106,7 @@ class Spdy:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
 
     def _read_frame(self) -> list[Opened | Received] | None:
-        """Return the events of the next buffered frame; None if more bytes are needed."""
+        """Return the events of the next buffered frame; None if more bytes are needed. Raise SpdyError."""
         if len(self._buffer) < 8:
             return None
         first, second = struct.unpack_from(">II", self._buffer)
