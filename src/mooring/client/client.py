@@ -452,7 +452,7 @@ class Client:
     # -- subresources
 
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
-        """POST `obj`, such as an Eviction, to a subresource of the named `cls`; decode the response as its type."""
+        """POST `obj`, such as an Eviction, to a subresource of the named `cls`; return the response as its type."""
         response = await self._post_sub(self.kind(cls), name, namespace, subresource, obj)
         return wire.decode(response, type(obj))
 
@@ -480,7 +480,7 @@ class Client:
         await self._post_sub(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
-        """Read the Scale of a workload: its desired and actual replicas."""
+        """Return the Scale of a workload: its desired and actual replicas."""
         return wire.decode(await self._send("GET", self._path(self.kind(cls), namespace, name, "scale")), Scale)
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:

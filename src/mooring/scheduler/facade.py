@@ -122,7 +122,7 @@ __all__ = [
 
 
 def added_affinity(profile: ProfileSpec) -> NodeAffinity | None:
-    """Return the node affinity that a profile's configuration adds to every pod."""
+    """Return the node affinity that a profile's configuration adds to every pod; None if it adds none."""
     plugin = node_affinity.NodeAffinity.name
     given = profile.arguments.get(plugin, {})
     return arguments.read(plugin, given, node_affinity.NodeAffinityArgs).added_affinity

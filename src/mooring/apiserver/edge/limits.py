@@ -92,7 +92,7 @@ class RequestLimiter:
             raise _too_many(max(1, round(wait)))
 
     def take_slot(self, verb: str, user: UserInfo) -> "HeldSlots":
-        """Reserve a slot for handling a request; raise TooManyRequests if the user may have no more."""
+        """Reserve and return a slot for handling a request; raise TooManyRequests if the user may have no more."""
         slots = self.watches if verb == "watch" else self.reading if verb in {"get", "list"} else self.writing
         held = slots.take(user)
         if held is None:
@@ -100,7 +100,7 @@ class RequestLimiter:
         return held
 
     def take_stream_slot(self, user: UserInfo) -> "HeldSlots":
-        """Reserve a slot for logs, exec or another stream; raise TooManyRequests if there is none."""
+        """Reserve and return a slot for logs, exec or another stream; raise TooManyRequests if there is none."""
         held = self.streams.take(user)
         if held is None:
             why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
@@ -108,7 +108,7 @@ class RequestLimiter:
         return held
 
     def reserve_body(self, user: UserInfo) -> "HeldSlots":
-        """Reserve memory for the first bytes of a body. Raise TooManyRequests if there is none."""
+        """Reserve and return memory for the first bytes of a body; raise TooManyRequests if there is none."""
         held = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
         if held is None:
             raise _too_many(1)

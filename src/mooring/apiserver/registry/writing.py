@@ -347,7 +347,7 @@ class Writing:
         return Draft((put,), respond, context.accounting.change(stored.hub, obj, None, ""), settle, value)
 
     async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
-        """Allocate addresses that a Service lacks; return a function that the commit's result must be passed to."""
+        """Allocate addresses that a Service lacks; return a function to call with the commit's result, or None."""
         if self.context.allocation is None:
             return None
         before = old if isinstance(old, Service) else None

@@ -336,7 +336,7 @@ class Application:
             return response
 
     async def _resolve_new_kind(self, path: str) -> ResourceRoute | None:
-        """Return the route of a path after reading definitions that another server may just have stored."""
+        """Return a path's route after reading definitions that another server may just have stored; None if unknown."""
         if not path.startswith("/apis/") or path.count("/") <= 3:
             return None
         await self.definitions.catch_up()

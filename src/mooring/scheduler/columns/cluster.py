@@ -199,7 +199,7 @@ class Cluster:
         return found
 
     def find(self, thing: Resource) -> Resource | None:
-        """Return the stored object of the same kind and name as the given one."""
+        """Return the stored object of the same kind and name as the given one; None if there is none."""
         if isinstance(thing, Node):
             info = self.node(thing.metadata.name)
             return None if info is None else info.node

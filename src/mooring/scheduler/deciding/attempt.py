@@ -72,7 +72,7 @@ class Assumptions:
         self._pods[assumed.key] = assumed
 
     def end(self, key: str) -> AssumedPod | None:
-        """Stop treating a pod as assumed, but leave it in the columns: an informer has shown it on a node or will."""
+        """Stop treating a pod as assumed, but leave it in the columns; return it, None if it was not assumed."""
         return self._pods.pop(key, None)
 
     def forget(self, assumed: AssumedPod) -> bool:
@@ -178,7 +178,7 @@ class Attempts:
             self.requeue_rejected(assumed, status)
 
     def _run_plugins(self, point: str, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
-        """Run the Reserve or Permit plugins until one rejects the pod; add to `timeouts` those that make it wait."""
+        """Run Reserve or Permit plugins; return the first rejection or success. Add those that wait to `timeouts`."""
         profile = assumed.profile.name
         started = begun = perf_counter()
         status = SUCCESS

@@ -225,7 +225,7 @@ class Engine:
         return found
 
     def post_filter(self, outcome: Outcome) -> fwk.PostFilterResult:
-        """Run PostFilter plugins until one nominates a node; call it before the cluster changes."""
+        """Run PostFilter plugins until one nominates a node; return the result. Call it before the cluster changes."""
         found, said, name = NOTHING_DONE, list[str](), ""
         if outcome.diagnosis is None:
             return found

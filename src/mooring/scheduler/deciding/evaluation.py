@@ -259,7 +259,7 @@ class Evaluator:
         return evaluation
 
     def evaluate_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> PodEvaluation:
-        """Filter a single node: the pod's nominated node."""
+        """Filter only the pod's nominated node, with the pods `expected` there; return the evaluation."""
         entry = self._entry(pod)
         evaluation = PodEvaluation(pod)
         evaluation.is_shared_by_template = False

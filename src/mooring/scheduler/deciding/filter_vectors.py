@@ -334,7 +334,7 @@ class FilterPipeline:
         self._found: Feasible | None = None
 
     def refresh(self) -> Feasible:
-        """Recompute the feasible nodes from the first changed filter vector on; the vectors must be up to date."""
+        """Recompute the feasible nodes from the first changed vector on; return them. Vectors must be up to date."""
         first, found = len(self.vectors), self._found
         for index, vector in enumerate(self.vectors):
             if vector.changed_at != self._verified_at[index]:

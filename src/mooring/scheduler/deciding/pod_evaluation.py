@@ -75,7 +75,7 @@ def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = Fa
 def status_with(
     evaluation: PodEvaluation, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
 ) -> Status:
-    """Evaluate the filters on one node row with additional pods placed on it."""
+    """Evaluate the filters on one node row with additional pods there; return the first rejection, or success."""
     if not pods:
         return SUCCESS
     with cluster.trial() as trial:

@@ -125,7 +125,7 @@ def _message(attempt: _Attempt, nodes: int) -> str:
 def _find_cheapest(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
     """Try nodes until enough would help and one violates no budget; return the first with the lowest cost.
 
-    Nodes are tried in the order of `rows`, starting at index `first` and wrapping around.
+    Return None if none helps. Nodes are tried in the order of `rows`, starting at index `first` and wrapping around.
     """
     has_lower = attempt.cluster.priorities.lowest < attempt.least
     if not has_lower.any():  # as where all pods are equally important

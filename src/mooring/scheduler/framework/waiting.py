@@ -60,7 +60,7 @@ class WaitingPods:
         return iter(tuple(self._pods.values()))
 
     def get(self, key: str) -> WaitingPod | None:
-        """Return the waiting pod with this uid."""
+        """Return the waiting pod with this uid; None if there is none."""
         return self._pods.get(key)
 
     def add(self, pod: Pod, timeouts: Mapping[str, float]) -> WaitingPod:
@@ -69,7 +69,7 @@ class WaitingPods:
         return waiting
 
     async def wait_for_decision(self, waiting: WaitingPod, clock: Clock) -> Status:
-        """Wait for the decision about a pod, as `WaitingPod.wait_for_decision` does, then remove the pod."""
+        """Return the decision about a pod, as `WaitingPod.wait_for_decision` does, and remove the pod."""
         try:
             return await waiting.wait_for_decision(clock)
         finally:

@@ -169,7 +169,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         return readiness.is_overdue(claim, self._client.clock.now(), self._binding_seconds)
 
     def post_filter(self, pod: PodInfo, statuses: Mapping[str, fwk.Status]) -> fwk.PostFilterResult:
-        """Deallocate one of the pod's claims that no pod uses and whose devices are on no node that fits the pod."""
+        """Deallocate in the background a claim no other pod uses, if claims exclude nodes without their devices."""
         try:
             claims = pod_claims(pod.pod, self._claims)
         except ClaimError:

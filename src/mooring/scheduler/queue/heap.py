@@ -61,7 +61,7 @@ class Heap:
         return True
 
     def first(self) -> tuple[tuple[Any, ...], QueuedPod] | None:
-        """Return the first entry and its sort key without removing it."""
+        """Return the sort key and pod of the first entry without removing it; None if the heap is empty."""
         while self._entries:
             entry = self._entries[0]
             if self._live.get(entry[2].key) is entry:

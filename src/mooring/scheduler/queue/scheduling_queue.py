@@ -109,7 +109,7 @@ class SchedulingQueue:
         return bool(self._unschedulable)
 
     def find(self, key: str) -> QueuedPod | None:
-        """Return the queue entry of a pod in any pool or in flight."""
+        """Return the queue entry of a pod in any pool or in flight; None for another pod."""
         waiting = self._active.get(key) or self._unschedulable.get(key) or self._in_flight.get(key)
         return waiting or self._backoff.get(key) or self._error_backoff.get(key)
 

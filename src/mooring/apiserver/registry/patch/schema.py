@@ -93,7 +93,7 @@ class CustomNode(Node):
         schema = self._schema
         return CustomNode((schema.items if self.shape == "list" else schema.additional) if schema else None)
 
-    def child(self, name: str) -> Node | None:
+    def child(self, name: str) -> Node:
         """Return the merge schema of a field; without a schema, objects merge and lists are replaced."""
         return self.item if self.shape == "map" else self.fields.get(name) or _DEDUCED
 

@@ -104,7 +104,7 @@ class ProgramStreams:
     # -- ports
 
     async def proxy(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response:
-        """Forward a request to a container's real process, at the pod's address on this machine."""
+        """Forward a request to a container's real process, at the pod's address here; return the response."""
         return await self._machines.proxy_pod(target, proxied)
 
 
