@@ -48,6 +48,10 @@ def test_nodes_of_the_cluster_are_offered(kubeconfig: Path, incomplete: str, exp
     assert offered("simulate", "--kubeconfig", str(kubeconfig), "--drain", incomplete) == expected
 
 
+def test_the_node_to_copy_is_offered(kubeconfig: Path) -> None:
+    assert offered("simulate", "--kubeconfig", str(kubeconfig), "--like", "node-1") == ["node-1"]
+
+
 def test_where_there_is_no_cluster_nothing_is_offered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert offered("simulate", "--kubeconfig", str(tmp_path / "none"), "--drain", "") == []
     assert capsys.readouterr() == ("", "")

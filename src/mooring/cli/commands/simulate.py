@@ -80,7 +80,7 @@ class _OrderedCommand(click.Command):
 
 def _changes(command: Any) -> Any:
     for name, metavar, help_ in reversed(_CHANGES):
-        offer = completions.nodes if metavar.startswith("NODES") else None
+        offer = completions.nodes if metavar.startswith("NODE") else None
         command = click.option(
             f"--{name}", cls=_InOrder, multiple=True, metavar=metavar, shell_complete=offer, help=help_
         )(command)
