@@ -97,8 +97,8 @@ def test_metrics_follow_a_live_cluster_and_alerts_fire_and_resolve(tmp_path: Pat
         kubectl("create", "namespace", "shop")
         with exporting(plane.kubeconfig) as target:
             kubectl.apply(deployment("web", nodeSelector={"disk": "nvme"}), deployment("full", **full))
-            page = eventually(lambda: text if GROUP in (text := _fetch(f"http://{target}/metrics")) else "")
-            assert f"mooring_pending_pods{GROUP} 2.0" in page
+            pending = f"mooring_pending_pods{GROUP} 2.0"
+            page = eventually(lambda: text if pending in (text := _fetch(f"http://{target}/metrics")) else "")
             assert f"mooring_unsatisfiable_pods{GROUP} 2.0" in page
             if PROMETHEUS is None:
                 return  # the summary of the run says so
