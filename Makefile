@@ -54,7 +54,7 @@ layers: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# In a new clone, one process imports all tests before six processes run them: otherwise each of the six compiles the
+# In a new clone, one process imports all tests before four processes run them: otherwise each of the four compiles the
 # same files, which takes a minute of processor time. Six keep two cores busy, because many tests wait. The tests count
 # the statements that they execute.
 $(COMPILED) tests: export MOORING_COVERAGE := 1
@@ -65,7 +65,7 @@ $(COMPILED): $(READY)
 
 tests: $(COMPILED)
 	@tools/test_tools.sh
-	$(BIN)/pytest --numprocesses 6
+	$(BIN)/pytest
 
 # mypy runs beside the tests, because many tests wait: this saves a minute on a machine without mypy's cache.
 test: $(READY) ## every check and every test
