@@ -48,8 +48,11 @@ async def after_rollback(folder: Path, options: ControllerOptions | None = None)
     on = ServerConfig(data_dir=folder)
     async with cluster(folder, CONTROLLERS, config=on) as c:
         await c.create(Deployment, "web", demanding())
-        while (await c.get(Deployment, "web")).status.available_replicas != 3:
-            await c.rest()
+
+        async def is_rolled_out() -> bool:
+            return (await c.get(Deployment, "web")).status.available_replicas == 3
+
+        await c.until(is_rolled_out)
     off = ServerConfig(data_dir=folder, component=component.resolve(gates=f"{GATE}=false"))
     clock = MockClock()
     async with cluster(folder, CONTROLLERS, config=off, clock=clock, options=options) as c:

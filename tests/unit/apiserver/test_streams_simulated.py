@@ -52,7 +52,7 @@ SHOWN = [
     Shown("all lines come at once without seconds", DeclaredLog(("a", "b")), 0, "ab"),
     Shown("lines come one after the other", ABC, 2.5, "ab"),
     Shown("there are no more than there are", ABC, 100, "abc"),
-    Shown("lines begin anew when told so", DeclaredLog(("a", "b"), 1, repeat=True), 4, "ababa"),
+    Shown("lines are repeated if the annotation says so", DeclaredLog(("a", "b"), 1, repeat=True), 4, "ababa"),
     Shown("none comes after the end", ABC, 100, "a", ended_after=1),
     Shown("the tail", ABC, 100, "bc", LogOptions(tail_lines=2)),
     Shown("no tail at all", ABC, 100, "", LogOptions(tail_lines=0)),
