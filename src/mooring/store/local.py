@@ -69,11 +69,8 @@ class LocalStore(ABC):
 
     def peek_all(self, prefix: str) -> list[KeyValue]:
         self._check_open()
-        known = self._state.cached_under(prefix)
-        if known is not None:
-            return known
         check_prefix(prefix)
-        return self._state.all_under(prefix)
+        return self._state.range(prefix, "", 0, None).items
 
     def watch(self, selection: str, *, after: int) -> LocalWatcher:
         self._check_open()

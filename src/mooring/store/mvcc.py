@@ -15,7 +15,6 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import attrgetter
 
 from mooring.base.clock import Clock
@@ -26,7 +25,6 @@ from mooring.store.past import Past
 from mooring.store.sorted_keys import SortedKeys
 
 _revision_of = attrgetter("revision")
-_MAX_CACHED_KEYS, _MAX_CACHED_PREFIXES = 64, 4096
 _MAX_CHANGED_KEYS = 100_000
 """Total changed keys remembered for paging readers (about 25 MB); beyond it the least recent reader is evicted."""
 _MAX_PAGING_READERS = 256
@@ -64,8 +62,6 @@ class Mvcc:
         self._expiring: list[tuple[float, int, str]] = []  # a heap; an entry may be out of date
         self._pasts: dict[tuple[str, int], Past] = {}
         """State for paging readers, by prefix and revision, least recently used first."""
-        self._cached_keys: dict[str, list[str]] = {}
-        """Cached key lists of prefixes with few keys; invalidated when a key is added or removed."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -76,20 +72,6 @@ class Mvcc:
 
     def count(self, prefix: str) -> int:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
-
-    def cached_under(self, prefix: str) -> list[KeyValue] | None:
-        """Return all keys under a prefix from the cache, or None. Admission reads a few prefixes often."""
-        keys = self._cached_keys.get(prefix)
-        return None if keys is None else list(map(self._live.__getitem__, keys))
-
-    def all_under(self, prefix: str) -> list[KeyValue]:
-        """Return all keys under a prefix; cache the list if it is short."""
-        found = self.range(prefix, "", 0, None).items
-        if prefix and len(found) <= _MAX_CACHED_KEYS:
-            if len(self._cached_keys) >= _MAX_CACHED_PREFIXES:
-                self._cached_keys.clear()
-            self._cached_keys[prefix] = [kv.key for kv in found]
-        return found
 
     def range(self, prefix: str, after_key: str, limit: int, revision: int | None) -> Page:
         """Return a page of the keys under a prefix, at the current or an earlier revision."""
@@ -210,22 +192,15 @@ class Mvcc:
         if current is None:
             if self._live.pop(event.key, None):
                 self._keys.remove(event.key)
-                self._invalidate_prefixes(event.key)
             return
         if event.key not in self._live:
             self._keys.add(event.key)
-            self._invalidate_prefixes(event.key)
         self._live[event.key] = current
         if current.expires:
             heapq.heappush(self._expiring, (current.expires, current.mod_revision, current.key))
             if len(self._expiring) > 2 * len(self._live) + 1000:
                 self._expiring = [(kv.expires, kv.mod_revision, key) for key, kv in self._live.items() if kv.expires]
                 heapq.heapify(self._expiring)
-
-    def _invalidate_prefixes(self, key: str) -> None:
-        if self._cached_keys:
-            for prefix in prefixes_of(key):
-                self._cached_keys.pop(prefix, None)
 
 
 class Draft:
@@ -279,17 +254,6 @@ class Draft:
         del self.events[begin:]
         self._changed = changed
         return conflicts
-
-
-def prefixes_of(key: str) -> tuple[str, ...]:
-    """Return every prefix of a key that ends with "/"."""
-    return _prefixes_of_folder(key[: key.rfind("/") + 1])
-
-
-@lru_cache(maxsize=1024)
-def _prefixes_of_folder(folder: str) -> tuple[str, ...]:
-    """Return the prefixes of a folder; cached, because folders are few."""
-    return tuple(folder[: end + 1] for end, char in enumerate(folder) if char == "/")
 
 
 def _end_of(prefix: str) -> str | None:

@@ -341,11 +341,16 @@ def _create(path: Path) -> None:
         connection.close()
     draft.chmod(0o600)
     draft.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+    flush_to_disk(path.parent)
+
+
+def flush_to_disk(path: Path) -> None:
+    """Flush a file's content, or a directory's entries, to disk."""
+    file = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(file)
     finally:
-        os.close(directory)
+        os.close(file)
 
 
 def take_lock(directory: Path) -> int:

@@ -10,13 +10,14 @@ A watcher is woken once per commit and takes all events since its cursor.
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
 from mooring.store.errors import Closed, Compacted, RevisionError
 from mooring.store.kv import Batch, Event
-from mooring.store.mvcc import Mvcc, prefixes_of
+from mooring.store.mvcc import Mvcc
 
 _revision_of = attrgetter("revision")
 
@@ -86,7 +87,7 @@ class WatchHub:
         touched: set[Topic] = set()
         find = self._topics.get
         for event in events:
-            for topic in map(find, ("", event.key, *prefixes_of(event.key))):  # every selection that covers the key
+            for topic in map(find, ("", event.key, *_prefixes_of(event.key))):  # every selection that covers the key
                 if topic is not None:
                     topic.events.append(event)
                     touched.add(topic)
@@ -184,3 +185,14 @@ class LocalWatcher:
             self._waiting = None
             if timer:
                 timer.cancel()
+
+
+def _prefixes_of(key: str) -> tuple[str, ...]:
+    """Return every prefix of a key that ends with "/"."""
+    return _prefixes_of_folder(key[: key.rfind("/") + 1])
+
+
+@lru_cache(maxsize=1024)
+def _prefixes_of_folder(folder: str) -> tuple[str, ...]:
+    """Return the prefixes of a folder; cached, because folders are few."""
+    return tuple(folder[: end + 1] for end, char in enumerate(folder) if char == "/")

@@ -27,7 +27,7 @@ import msgspec
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import Damaged, Foreign, NewerSchema, NotEmpty, StoreError
 from mooring.store.kv import KeyValue
-from mooring.store.sqlite_file import translate_errors
+from mooring.store.sqlite_file import flush_to_disk, translate_errors
 from mooring.store.tools.contents import ROOT, Snapshot, resource_of
 
 FORMAT = "mooring-backup"
@@ -132,9 +132,7 @@ class BackupTarget:
             os.fsync(self._file.fileno())
             self._file.close()
             self._partial.replace(self._path)
-            directory = os.open(self._path.parent, os.O_RDONLY)
-            os.fsync(directory)
-            os.close(directory)
+            flush_to_disk(self._path.parent)
 
     async def close(self) -> None:
         if self._file is not None:

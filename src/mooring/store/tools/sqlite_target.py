@@ -15,7 +15,15 @@ from pathlib import Path
 
 from mooring.store.errors import NotEmpty, StoreError
 from mooring.store.kv import KeyValue
-from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SCHEMA, checksum_of, take_lock, translate_errors
+from mooring.store.sqlite_file import (
+    DATABASE,
+    INCOMPLETE,
+    SCHEMA,
+    checksum_of,
+    flush_to_disk,
+    take_lock,
+    translate_errors,
+)
 from mooring.store.sqlite_head import HEAD, read_head
 from mooring.store.tools.contents import Snapshot
 from mooring.store.tools.sqlite_source import SqliteSource
@@ -81,10 +89,10 @@ class SqliteTarget:
             self._open.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
             self._open.close()
             self._connection = None
-            _fsync(self._draft)
+            flush_to_disk(self._draft)
             self._move_old_store()
             self._draft.replace(self._database)
-            _fsync(self._directory)
+            flush_to_disk(self._directory)
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -128,12 +136,4 @@ class SqliteTarget:
             if old.exists():
                 old.replace(self._database.with_name(REPLACED + suffix))
         (self._directory / HEAD).unlink(missing_ok=True)  # the head mark of the old store
-        _fsync(self._directory)
-
-
-def _fsync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+        flush_to_disk(self._directory)
