@@ -95,6 +95,11 @@ def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
     return _BY_TYPE[object_type]
 
 
+def find_strategy(object_type: type[meta_v1.Resource]) -> Strategy[Any] | None:
+    """Return the strategy of a kind by its struct type; None for a kind without admission rules."""
+    return _BY_TYPE.get(object_type)
+
+
 def _create_strategies(module: ModuleType) -> Iterator[Strategy[Any]]:
     """Yield an instance of each public strategy class that a module defines, except those of subresources."""
     for name, value in vars(module).items():

@@ -16,7 +16,7 @@ from msgspec import structs
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_update
 from mooring.admission.pod.affinity import IN_BOTH
-from mooring.admission.registry import strategy_of
+from mooring.admission.registry import find_strategy, strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.advisor.audit.options import AuditOptions, Switch
 from mooring.advisor.audit.results import COMPATIBILITY
@@ -57,17 +57,14 @@ class _AnyCluster(NoCluster):
 
 def has_rules(obj: Resource) -> bool:
     """Return whether the server has admission checks for objects of this kind."""
-    try:
-        strategy_of(type(obj))
-    except KeyError:
-        return False
-    return True
+    return find_strategy(type(obj)) is not None
 
 
 def default(obj: Resource) -> None:
     """Set the defaults of an object in place."""
-    if has_rules(obj):
-        strategy_of(type(obj)).default(obj)
+    strategy = find_strategy(type(obj))
+    if strategy is not None:
+        strategy.default(obj)
 
 
 def create(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import options as audit_options
@@ -26,6 +25,7 @@ from mooring.advisor.lint.linter import without_logs
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
+from mooring.advisor.trees import as_list, as_mapping
 from mooring.api import codec, core_v1
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Node, ResourceQuota
@@ -81,7 +81,10 @@ class _Auditor:
                 subjects[reference] = AuditedObject(obj, reference)
                 findings += self._evaluate(subjects[reference])
         self._notes += _refused_by_policies(self._snapshot, subjects.values())
-        self._notes += _refused_by_quotas(self._snapshot, subjects.values())
+        if self._snapshot.all(ResourceQuota):
+            rules = NamespaceRules.of(self._snapshot)
+            refused = ((each.reference, rules.refusal_if_recreated(each.object)) for each in subjects.values())
+            self._notes += _list_refusals(refused, "quotas")
         findings += self._affected_pod_findings(findings, subjects)
         findings += scheduler_config_findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
         options = self._options
@@ -135,13 +138,6 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[AuditedObject]) 
     return _list_refusals(refused, "policies") + webhooks
 
 
-def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[AuditedObject]) -> list[str]:
-    if not snapshot.all(ResourceQuota):
-        return []
-    rules = NamespaceRules.of(snapshot)
-    return _list_refusals(((each.reference, rules.refusal_if_recreated(each.object)) for each in subjects), "quotas")
-
-
 def _list_refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[str]:
     refused = [f"{reference}: would be refused if it were created again: {why}" for reference, why in found if why]
     more = len(refused) - _MAX_REFUSED
@@ -178,10 +174,10 @@ def _is_namespaced(raw: RawObject, options: AuditOptions) -> bool:
 
 def reference_of(raw: RawObject, namespaced: bool) -> ObjectReference:
     """Return the reference by which findings name an object: kind, namespace, name, owner, file and line."""
-    metadata = raw.tree.get("metadata") if isinstance(raw.tree, dict) else None
-    stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
+    metadata = as_mapping(as_mapping(raw.tree).get("metadata"))
+    owners = map(as_mapping, as_list(metadata.get("ownerReferences")))
     name = raw.name
-    if not name and isinstance(metadata, dict) and isinstance(metadata.get("generateName"), str):
+    if not name and isinstance(metadata.get("generateName"), str):
         name = f"{metadata['generateName']}*"
     return ObjectReference(
         api_version=raw.api_version,
@@ -190,17 +186,9 @@ def reference_of(raw: RawObject, namespaced: bool) -> ObjectReference:
         name=name,
         file=raw.file,
         line=raw.line,
-        stored=stored,
-        owner=_owner(metadata),
+        stored=bool(metadata.get("uid")),
+        owner=next((f"{each.get('kind')} {each.get('name')}" for each in owners if each.get("controller")), ""),
     )
-
-
-def _owner(metadata: Any) -> str:
-    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
-    for each in owners if isinstance(owners, list) else ():
-        if isinstance(each, dict) and each.get("controller"):
-            return f"{each.get('kind')} {each.get('name')}"
-    return ""
 
 
 _ARGUMENTS = "profiles[%d].pluginConfig[NodeAffinity].args.addedAffinity"

@@ -25,8 +25,8 @@ from mooring.advisor.audit.options import AuditOptions
 from mooring.advisor.audit.pods import PodEffectFinder
 from mooring.advisor.audit.results import API, COMPATIBILITY, Effect, Finding, ObjectReference
 from mooring.advisor.lint import specs
-from mooring.advisor.lint.specs import PodSpecAt
 from mooring.advisor.snapshot import RawObject, Snapshot
+from mooring.advisor.trees import as_mapping
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Affinity, Node, PersistentVolume, Pod, PodSpec
@@ -139,16 +139,15 @@ class EffectFinder:
             effect = self.pods.effect_on(obj)
             return effect.effect, effect.why
         if isinstance(obj, PersistentVolume) and use.feature != COMPATIBILITY:
-            before, after = (self._nodes_of(obj, then=then) for then in (False, True))
+            nodes = self.snapshot.all(Node)
+            before, after = (
+                sum(node_selector.volume_matches(obj, node.metadata.labels, side.constraints) for node in nodes)
+                for side in (self.options.now, self.options.then)
+            )
             if before and not after:
                 return Effect.NEVER_MATCHES, f"{before} nodes can use the volume now, and then none"
             return Effect.KEPT, f"{before} nodes can use the volume now, and then {after}; another like it is refused"
         return Effect.KEPT, "it stays as it is and may be updated; another one like it is refused"
-
-    def _nodes_of(self, volume: PersistentVolume, *, then: bool) -> int:
-        options = (self.options.then if then else self.options.now).constraints
-        nodes = self.snapshot.all(Node)
-        return sum(node_selector.volume_matches(volume, node.metadata.labels, options) for node in nodes)
 
 
 def _with_source_paths(admission: AdmissionResult, made: GeneratedObject) -> AdmissionResult:
@@ -183,7 +182,10 @@ _PLACES = {
 def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
     """Yield findings about constraints in the annotations of a pod or template that the bridge evaluates."""
     at = specs.pod_spec(subject.object)
-    if at is None or not annotations.has_constraints(at.annotations) or not _needs_node(subject, at):
+    if at is None or not annotations.has_constraints(at.annotations):
+        return
+    gates = {gate.name for gate in at.spec.scheduling_gates}
+    if isinstance(subject.object, Pod) and annotations.GATE not in gates:  # the bridge has lowered them
         return
     try:
         said = annotations.read(at.annotations)
@@ -198,12 +200,6 @@ def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[F
             continue
         field = f"{at.annotations_path}[{_PLACES[place]}]{use.field.removeprefix(place)}"
         yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, _UNBROKEN, field=field)
-
-
-def _needs_node(subject: AuditedObject, at: PodSpecAt) -> bool:
-    return not isinstance(subject.object, Pod) or any(
-        gate.name == annotations.GATE for gate in at.spec.scheduling_gates
-    )
 
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -230,19 +226,16 @@ class ApiVersionFinder:
         is_lost = not self._served_versions(kind) if as_stored else self._is_no_longer_served(kind)
         if is_lost:
             yield self._lost_finding(kind, reference, "apiVersion")
-        yield from self._written_by_clients(raw, reference)
+        applied = applied_version(raw.tree)
+        written = options.now.scheme.kind(applied, raw.kind) if applied not in ("", raw.api_version) else None
+        if written is not None and self._is_no_longer_served(written):
+            yield self._lost_finding(written, reference, f"metadata.annotations[{_APPLIED}]")
         stored = kind if as_stored else options.now.scheme.storage(kind)
         if reference.stored and kind.stored and not options.reads(stored):
             yield self._unreadable(stored, reference)
 
     def _is_no_longer_served(self, kind: Kind) -> bool:
         return self.options.now.scheme.is_served(kind) and not self.options.then.scheme.is_served(kind)
-
-    def _written_by_clients(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
-        version = applied_version(raw.tree)
-        kind = self.options.now.scheme.kind(version, raw.kind) if version not in ("", raw.api_version) else None
-        if kind is not None and self._is_no_longer_served(kind):
-            yield self._lost_finding(kind, reference, f"metadata.annotations[{_APPLIED}]")
 
     def _served_versions(self, kind: Kind) -> list[Kind]:
         now, then = self.options.now.scheme, self.options.then.scheme
@@ -288,14 +281,9 @@ def _version_finding(
 
 def applied_version(tree: Any) -> str:
     """Return the apiVersion of the manifest that `kubectl apply` last applied; empty if there is none."""
-    metadata = tree.get("metadata") if isinstance(tree, dict) else None
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    applied = annotations.get(_APPLIED) if isinstance(annotations, dict) else None
-    if not isinstance(applied, str):
-        return ""
+    applied = as_mapping(as_mapping(as_mapping(tree).get("metadata")).get("annotations")).get(_APPLIED)
     try:
-        found = msgspec.json.decode(applied)
+        version = as_mapping(msgspec.json.decode(applied)).get("apiVersion") if isinstance(applied, str) else ""
     except (msgspec.DecodeError, RecursionError):
         return ""
-    version = found.get("apiVersion") if isinstance(found, dict) else None
     return version if isinstance(version, str) else ""

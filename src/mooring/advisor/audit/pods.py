@@ -68,7 +68,9 @@ class PodEffectFinder:
             return PodEffect(Effect.FINISHED, "it does not tolerate a NoExecute taint now either, and is about to go")
         if after is None or (before is not None and before <= after):
             return PodEffect(Effect.KEEPS_RUNNING, "it has its node and stays there")
-        taint = self._untolerated_taint(pod)
+        node, options = self.snapshot.find(Node, "", pod.spec.node_name), self.options.then.constraints
+        taints = no_execute_taints(node) if node is not None else ()
+        taint = tolerations.find_untolerated(taints, pod.spec.tolerations, options)
         what = f" {{{taint.key}: {taint.value}}}" if taint else ""
         when = "at once" if after <= self.now else f"at {after.isoformat(timespec='seconds')}"
         return PodEffect(Effect.EVICTED, f"it no longer tolerates the NoExecute taint{what} and is evicted {when}")
@@ -89,11 +91,6 @@ class PodEffectFinder:
                     tolerations.device_eviction_time(device, result.tolerations, bound, options, now=self.now)
                 )
         return min((moment for moment in moments if moment is not None), default=None)
-
-    def _untolerated_taint(self, pod: Pod) -> tolerations.TaintLike | None:
-        node = self.snapshot.find(Node, "", pod.spec.node_name)
-        options = self.options.then.constraints
-        return tolerations.find_untolerated(no_execute_taints(node), pod.spec.tolerations, options) if node else None
 
     @cached_property
     def _device_taints(self) -> dict[tuple[str, str, str], list[DeviceTaint]]:

@@ -25,17 +25,17 @@ from mooring.advisor.snapshot.to_store import is_written, missing_namespaces, wr
 from mooring.api import codec, errors
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Event, Pod
-from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.registry.stored import ROOT
 from mooring.client import Client
+from mooring.client.wire import path_prefix
+from mooring.controllers.conditions import find_condition
 from mooring.scheduler.facade import DEFAULT_SCHEDULER
 from mooring.store.kv import Store
 
 _POLL_SECONDS = 0.1
 _QUIET_POLLS = 10
 """A control plane of the rehearsal has settled after this many polls in which nothing was written."""
-_BATCH = 500
 _PODS = f"{ROOT}pods/"
 _FAILURES = frozenset({"FailedCreate", "ReplicaSetCreateError"})
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass")
@@ -159,7 +159,7 @@ async def _wait_until_settled(plane: RehearsalPlane, waiting: Sequence[Pod], sec
 async def _all_evaluated(plane: RehearsalPlane, waiting: Sequence[Pod]) -> bool:
     found = {(pod.metadata.namespace, pod.metadata.name): pod for pod in (await plane.client.list(Pod)).items}
     return all(
-        pod is None or pod.spec.node_name or any(c.type == "PodScheduled" for c in pod.status.conditions)
+        pod is None or pod.spec.node_name or find_condition(pod.status.conditions, "PodScheduled")
         for pod in (found.get((each.metadata.namespace, each.metadata.name)) for each in waiting)
     )
 
@@ -191,19 +191,21 @@ class _Probe:
 
     async def _read(self, obj: Resource, reference: ObjectReference) -> bytes | None:
         try:
-            return (await self.plane.client.raw("GET", _path(self._kind(reference), obj))).body
+            return (await self.plane.client.raw("GET", self._path(obj, reference))).body
         except errors.NotFound as missing:
             details = missing.status.details
             return b"" if details is not None and details.name else None
 
-    def _kind(self, reference: ObjectReference) -> Kind:
+    def _path(self, obj: Resource, reference: ObjectReference) -> str:
+        """Return the URL path of an object, in the API version that its reference names."""
         kind = self.plane.client.scheme.kind(reference.api_version, reference.kind)
         if kind is None:
             raise LookupError(f"{reference} was decoded, so its kind is known")
-        return kind
+        namespace = f"/namespaces/{obj.metadata.namespace}" if kind.namespaced else ""
+        return f"{path_prefix(kind)}{namespace}/{kind.plural}/{obj.metadata.name}"
 
     async def _update(self, obj: Resource, reference: ObjectReference, body: bytes) -> _Outcome:
-        path = _path(self._kind(reference), obj)
+        path = self._path(obj, reference)
         try:
             await self.plane.client.raw("PUT", path, query=[("dryRun", "All")], body=body)
         except (errors.Invalid, errors.Forbidden, errors.BadRequest) as refusal:
@@ -244,7 +246,8 @@ class _Probe:
             return _Outcome("running")
         if found.spec.node_name or found.status.nominated_node_name:
             return _Outcome("scheduled")
-        return _Outcome("pending", next((c.message for c in found.status.conditions if c.type == "PodScheduled"), ""))
+        scheduled = find_condition(found.status.conditions, "PodScheduled")
+        return _Outcome("pending", scheduled.message if scheduled is not None else "")
 
     async def _failing_controllers(self) -> dict[tuple[str, str, str], str]:
         found: dict[tuple[str, str, str], str] = {}
@@ -261,12 +264,6 @@ class _Probe:
                 key = (about.kind, about.namespace, about.name)
                 found[key] = found[owners.get(key, key)] = event.message
         return found
-
-
-def _path(kind: Kind, obj: Resource) -> str:
-    base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    namespace = f"/namespaces/{obj.metadata.namespace}" if kind.namespaced else ""
-    return f"{base}{namespace}/{kind.plural}/{obj.metadata.name}"
 
 
 def _find_broken(now: _View, then: _View) -> Iterator[Observation]:

@@ -5,7 +5,7 @@ version operator or CEL expression by the labels or names of the matching nodes.
 tolerates nothing new. Called by ``steps.py``, which makes patches from the result.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -84,7 +84,12 @@ class Rewriter:
         stops = bool(given.match_cel_expressions) and self.now.cel and not self.then.cel
         if not stops:
             return structs.replace(given, match_expressions=wanted)
-        chosen = [node for node in self.nodes if _all_true(given.match_cel_expressions, node)]
+        conditions = [expressions.compile_node_expression(text) for text in given.match_cel_expressions]
+        chosen = [
+            node
+            for node in self.nodes
+            if all(each is not None and each.matches(node.metadata.labels) for each in conditions)
+        ]
         names = sorted({node.metadata.labels.get(HOSTNAME, node.metadata.name) for node in chosen})
         wanted.append(NodeSelectorRequirement(key=HOSTNAME, operator="In", values=names or [NOTHING]))
         return structs.replace(given, match_expressions=wanted, match_cel_expressions=[])
@@ -99,11 +104,6 @@ class Rewriter:
             if given.key in node.metadata.labels and asked is not None and asked.matches(node.metadata.labels)
         }
         return structs.replace(given, operator="In", values=sorted(values) or [NOTHING])
-
-
-def _all_true(texts: Iterable[str], node: Node) -> bool:
-    conditions = [expressions.compile_node_expression(text) for text in texts]
-    return all(condition is not None and condition.matches(node.metadata.labels) for condition in conditions)
 
 
 def is_too_long(spec: PodSpec) -> bool:

@@ -136,7 +136,7 @@ class Steps:
         if not operations or not isinstance(obj, _PATCHABLE):
             yield Command(run=kubectl("edit", reference, _resource(reference)), ready=False, why=_CHANGED_BY_HAND)
             return
-        yield _patch(_resource(reference), reference, operations)
+        yield Command(run=json_patch(reference, operations, _resource(reference)))
 
     def _operations(self, spec: Any, path: str) -> list[dict[str, Any]]:
         rewriter = self._rewriter()
@@ -191,7 +191,7 @@ class Steps:
         more = [made for each in subject.object.spec.tolerations for made in rewriter.equals(each)]
         add = [{"op": "add", "path": "/spec/tolerations/-", "value": codec.to_tree(made)} for made in more]
         if add:
-            yield _patch("pod", reference, add)
+            yield Command(run=json_patch(reference, add, "pod"))
 
     def _other_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         commands = []
@@ -212,8 +212,9 @@ class Steps:
         if isinstance(obj, PersistentVolume) and self.options.now.admission.mutable_pv_node_affinity:
             required = obj.spec.node_affinity and obj.spec.node_affinity.required
             if required:
-                path = "/spec/nodeAffinity/required"
-                return _patch("pv", reference, _replace_operations(path, required, self._rewriter().selector(required)))
+                after = self._rewriter().selector(required)
+                operations = _replace_operations("/spec/nodeAffinity/required", required, after)
+                return Command(run=json_patch(reference, operations, "pv"))
         why = "its spec cannot be changed: save it, change the copy, and create it again"
         return Command(run=f"{kubectl('get', reference, _resource(reference))} -o yaml", ready=False, why=why)
 
@@ -285,10 +286,6 @@ def _refers_to(reference: ObjectReference, kind: str, namespace: str, name: str)
 
 def _resource(reference: ObjectReference) -> str:
     return _SHORT.get(reference.kind) or resource_of(reference.kind, reference.api_version)
-
-
-def _patch(resource: str, reference: ObjectReference, operations: list[dict[str, Any]]) -> Command:
-    return Command(run=json_patch(reference, operations, resource))
 
 
 def _replace_operations(path: str, old: Any, new: Any) -> list[dict[str, Any]]:

@@ -80,7 +80,10 @@ class ClusterFacts:
             yield from self._check_name("StorageClass", name, "spec.storageClassName")
         yield from self._devices(obj)
         if self.policies is not None:
-            yield from _policy_problems(obj, self.policies)
+            yield from _problems_of_verdict(self.policies.verdict(obj), "")
+            created = specs.made_pod(obj)
+            if created is not None:
+                yield from _problems_of_verdict(self.policies.verdict(created), "its pods: ")
         if self.rules is not None:
             yield from _quota_problems(obj, self.rules)
 
@@ -131,13 +134,6 @@ def _quota_problems(obj: Resource, namespace_rules: "NamespaceRules") -> Iterato
         yield Problem(rules.NO_ROOM, at.path, f"there is room for {found} of {wanted} pods: {why}")
 
 
-def _policy_problems(obj: Resource, policies: "PolicyEvaluator") -> Iterator[Problem]:
-    yield from _problems_of_verdict(policies.verdict(obj), "")
-    pod = specs.made_pod(obj)
-    if pod is not None:
-        yield from _problems_of_verdict(policies.verdict(pod), "its pods: ")
-
-
 def _problems_of_verdict(verdict: "Verdict", about: str) -> Iterator[Problem]:
     if verdict.refused:
         yield Problem(rules.REFUSED, "", f"{about}{verdict.refused}")
@@ -149,8 +145,10 @@ def _problems_of_verdict(verdict: "Verdict", about: str) -> Iterator[Problem]:
 
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
     """Return the facts of a snapshot; the names of kinds without objects, which a dump may lack, count as unknown."""
+    from mooring.advisor.policies import policies_of  # noqa: PLC0415 - lint without a cluster should not wait for it
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
 
+    policies = policies_of(snapshot)
     nodes = tuple(snapshot.all(core_v1.Node))
     names = {}
     for name, kind in REFERRED.items():
@@ -158,14 +156,7 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
         plural = f"{name.lower()}{'es' if name.endswith('s') else 's'}"
         if found or (served is not None and plural not in snapshot.missing):
             names[name] = found
-    return ClusterFacts(served, nodes, names, _active_policies(snapshot), NamespaceRules.of(snapshot))
-
-
-def _active_policies(snapshot: "Snapshot") -> "PolicyEvaluator | None":
-    from mooring.advisor.policies import policies_of  # noqa: PLC0415 - lint without a cluster should not wait for it
-
-    found = policies_of(snapshot)
-    return None if found.is_idle else found
+    return ClusterFacts(served, nodes, names, None if policies.is_idle else policies, NamespaceRules.of(snapshot))
 
 
 # -- discovery

@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create, admit_update
-from mooring.admission.registry import strategy_of
+from mooring.admission.registry import find_strategy
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.advisor.lint import rules
 from mooring.advisor.lint.options import LintOptions
@@ -63,7 +63,7 @@ def check_create(tree: Any, options: LintOptions, now: datetime) -> CreateCheck:
     if absence:
         return CreateCheck([Problem(rules.NOT_SERVED, "apiVersion", absence)])
     kind = options.scheme.kind(api_version, kind_name)
-    if kind is None or not _has_admission_rules(kind, options):
+    if kind is None or find_strategy(options.scheme.hub(kind).type) is None:
         skipped = f"skipped: Mooring does not know {api_version} {kind_name}"
         return CreateCheck([*problems, Problem(rules.UNKNOWN_KIND, "", skipped)])
     deprecation = options.scheme.deprecation_warning(kind)
@@ -71,14 +71,6 @@ def check_create(tree: Any, options: LintOptions, now: datetime) -> CreateCheck:
         problems.append(Problem(rules.DEPRECATED, "apiVersion", deprecation))
     linted = _admit_tree(tree, kind, options, now)
     return CreateCheck(problems + linted.problems, linted.object)
-
-
-def _has_admission_rules(kind: Kind, options: LintOptions) -> bool:
-    try:
-        strategy_of(options.scheme.hub(kind).type)
-    except KeyError:
-        return False
-    return True
 
 
 def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> CreateCheck:
@@ -89,7 +81,9 @@ def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> C
     except DecodeError as error:
         return CreateCheck([Problem(rules.WRONG_FIELD, "", str(error))])
     # The server stops here when fields are unknown; going on shows at once what it would say after that.
-    problems = [Problem(rules.WRONG_FIELD, _text_in_quotes(text), text) for text in decoded.warnings]
+    problems = [
+        Problem(rules.WRONG_FIELD, text.partition('"')[2].rpartition('"')[0], text) for text in decoded.warnings
+    ]
     obj = options.scheme.convert(decoded.object, options.scheme.hub(kind))
     request = _request(obj, options.admission, now)
     try:
@@ -99,7 +93,9 @@ def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> C
         problems += [*refused, *_ratcheted(tree, kind, options, now, refused)]
     except errors.StatusError as refusal:
         problems.append(Problem(rules.REFUSED, "", refusal.status.message))
-    problems += [Problem(rules.SERVER_WARNING, _leading_path(text), text) for text in request.warnings]
+    for text in request.warnings:
+        path, colon, _ = text.partition(": ")
+        problems.append(Problem(rules.SERVER_WARNING, path if colon and " " not in path else "", text))
     return CreateCheck(problems, obj)
 
 
@@ -152,12 +148,3 @@ def too_large(size: int) -> Problem:
 def _wrong_field(problem: str) -> Problem:
     path, colon, message = problem.partition(": ")
     return Problem(rules.WRONG_FIELD, path, message) if colon else Problem(rules.WRONG_FIELD, "", problem)
-
-
-def _text_in_quotes(text: str) -> str:
-    return text.partition('"')[2].rpartition('"')[0]
-
-
-def _leading_path(text: str) -> str:
-    path, colon, _ = text.partition(": ")
-    return path if colon and " " not in path else ""

@@ -124,7 +124,10 @@ def simulated_findings(
         for finding in _explain_refusal(suspect, reference, options, now) if reference else ():
             if not any(finding.object == other and _overlaps(finding.field, field) for other, field in reported):
                 yield finding
-    for each in play(_snapshot_of_suspects(suspects, snapshot), question, now=now).findings:
+    kept = [*(each.object for each in suspects), *snapshot.all(Node)]
+    names = {(*identity_of(obj)[:2], obj.metadata.name) for obj in kept}
+    raw = [each for each in snapshot.raw() if (*each.identity[:2], each.name) in names]
+    for each in play(Snapshot(snapshot.origin, kept, raw), question, now=now).findings:
         if each.effect in _FATES and each.breaks:
             yield Finding(
                 object=each.object,
@@ -182,13 +185,6 @@ def _explain_refusal(
         severity = "info" if stays else ""
         message = f"{refusal.partition(': ')[2]}: {text}"
         yield Finding(object=reference, field=field, effect=Effect.REFUSED, severity=severity, message=message)
-
-
-def _snapshot_of_suspects(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
-    kept = [*(each.object for each in suspects), *snapshot.all(Node)]
-    names = {(*identity_of(obj)[:2], obj.metadata.name) for obj in kept}
-    raw = [each for each in snapshot.raw() if (*each.identity[:2], each.name) in names]
-    return Snapshot(snapshot.origin, kept, raw)
 
 
 def identity_of(obj: Resource) -> Identity:

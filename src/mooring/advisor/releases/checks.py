@@ -5,9 +5,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mooring.advisor.audit import admission_checks
+from mooring.advisor.audit.outcomes import applied_version
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
-from mooring.advisor.releases.subjects import ReleaseObject, items, mapping
+from mooring.advisor.releases.subjects import ReleaseObject
+from mooring.advisor.trees import as_list, as_mapping
 from mooring.api import codec
 from mooring.api.admissionregistration_v1 import (
     MutatingAdmissionPolicy,
@@ -87,7 +89,7 @@ def _stored_findings(subject: ReleaseObject, served: Served, crossing: Crossing)
 
 
 def _is_the_servers(subject: ReleaseObject) -> bool:
-    labels = mapping(subject.metadata.get("labels"))
+    labels = as_mapping(subject.metadata.get("labels"))
     return "ipaddress.kubernetes.io/managed-by" in labels or (
         (subject.reference.kind, subject.reference.name) == ("ServiceCIDR", "kubernetes")
     )
@@ -95,8 +97,8 @@ def _is_the_servers(subject: ReleaseObject) -> bool:
 
 def _client_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     seen = {subject.raw.api_version}
-    written = [(subject.applied_version, "kubectl apply")] if subject.applied_version else []
-    for version, who in (*written, *((version, manager) for manager, version in subject.managers)):
+    managers = ((version, manager) for manager, version in subject.managers)
+    for version, who in ((applied_version(subject.tree), "kubectl apply"), *managers):
         if version in seen or not version:
             continue
         seen.add(version)
@@ -163,19 +165,19 @@ def annotation_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[
     if subject.template_path:
         template: Any = subject.tree
         for step in subject.template_path.split("."):
-            template = mapping(template).get(step)
+            template = as_mapping(template).get(step)
         yield from _find_annotations(subject, template, f"{subject.template_path}.metadata.annotations", _POD, crossing)
 
 
 def _find_annotations(
     subject: ReleaseObject, tree: Any, path: str, known: tuple[Deprecated, ...], crossing: Crossing
 ) -> Iterator[Finding]:
-    annotations = mapping(mapping(mapping(tree).get("metadata")).get("annotations"))
+    annotations = as_mapping(as_mapping(as_mapping(tree).get("metadata")).get("annotations"))
     for key in annotations if known else ():
         found = next((each for each in known if _matches_key(each, key)), None)
         if found is None or not crossing.has_begun(found.since):
             continue
-        if f"'{found.use.rpartition('.')[2]}'" in str(mapping(tree).get("spec")):
+        if f"'{found.use.rpartition('.')[2]}'" in str(as_mapping(tree).get("spec")):
             continue  # the object has the field that replaces the annotation
         what = "does nothing from" if found.does_nothing else "is deprecated from"
         text = f"the annotation {what} {found.since} on; use {found.use}"
@@ -200,13 +202,15 @@ def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[F
     elif kind == "APIService" and group == "apiregistration.k8s.io":
         yield from _api_service_findings(subject)
     elif kind == "Node" and not group:
-        yield from _kubelet_findings(subject, crossing)
+        version = str(as_mapping(as_mapping(subject.tree.get("status")).get("nodeInfo")).get("kubeletVersion") or "")
+        if wrong := crossing.kubelet_skew(version):
+            yield subject.finding(Effect.SKEW, wrong, "status.nodeInfo.kubeletVersion", version)
 
 
 def _webhook_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    for index, each in enumerate(items(subject.tree.get("webhooks"))):
-        webhook = mapping(each)
-        rules = [mapping(rule) for rule in items(webhook.get("rules"))]
+    for index, each in enumerate(as_list(subject.tree.get("webhooks"))):
+        webhook = as_mapping(each)
+        rules = [as_mapping(rule) for rule in as_list(webhook.get("rules"))]
         if subject.reference.stored and _blocks(webhook) and any(_VITAL & set(_pairs(rule)) for rule in rules):
             text = (
                 "it is asked about pods, nodes or leases everywhere, and what it does not answer is refused: where its"
@@ -224,20 +228,20 @@ def _blocks(webhook: Mapping[str, Any]) -> bool:
     return (
         webhook.get("failurePolicy", "Fail") == "Fail"
         and not spares
-        and "service" in mapping(webhook.get("clientConfig"))
+        and "service" in as_mapping(webhook.get("clientConfig"))
     )
 
 
 def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for group in items(rule.get("apiGroups")):
-        for resource in items(rule.get("resources")):
+    for group in as_list(rule.get("apiGroups")):
+        for resource in as_list(rule.get("resources")):
             yield str(group), str(resource)
 
 
 def _versions(subject: ReleaseObject, crossing: Crossing, rule: Mapping[str, Any], field: str) -> Iterator[Finding]:
     for group, resource in _pairs(rule):
         versions = {each.version: each for each in crossing.history.versions(group, resource.partition("/")[0])}
-        named = [versions[name] for name in map(str, items(rule.get("apiVersions"))) if name in versions]
+        named = [versions[name] for name in map(str, as_list(rule.get("apiVersions"))) if name in versions]
         here = any(crossing.serves(each, end=False) for each in named)
         there = any(crossing.serves(each, end=True) for each in versions.values())
         if here and not there:
@@ -246,7 +250,7 @@ def _versions(subject: ReleaseObject, crossing: Crossing, rule: Mapping[str, Any
 
 
 def _api_service_findings(subject: ReleaseObject) -> Iterator[Finding]:
-    conditions = [mapping(each) for each in items(mapping(subject.tree.get("status")).get("conditions"))]
+    conditions = [as_mapping(each) for each in as_list(as_mapping(subject.tree.get("status")).get("conditions"))]
     available = next((each for each in conditions if each.get("type") == "Available"), None)
     if available is not None and available.get("status") != "True":
         why = available.get("reason") or "unknown"
@@ -255,14 +259,6 @@ def _api_service_findings(subject: ReleaseObject) -> Iterator[Finding]:
             " mend it or delete it before"
         )
         yield subject.finding(Effect.IN_THE_WAY, text, "status.conditions", "Available")
-
-
-def _kubelet_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    info = mapping(mapping(subject.tree.get("status")).get("nodeInfo"))
-    version = str(info.get("kubeletVersion") or "")
-    wrong = crossing.kubelet_skew(version)
-    if wrong:
-        yield subject.finding(Effect.SKEW, wrong, "status.nodeInfo.kubeletVersion", version)
 
 
 class _Expressive(NamedTuple):
@@ -312,20 +308,16 @@ def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetim
     here = admission_checks.create(results, crossing.expression_options(end=False), now)
     for field, refusal in there.beyond(here).refused.items():
         after = f"until it is changed, {found.stored}" if subject.reference.stored else "it cannot be created"
-        text = f"{crossing.end} does not understand it ({_reason(refusal)}): {after}"
+        why = (refusal.partition("compilation failed: ")[2] or refusal.partition(": ")[2]).partition("\n")[0]
+        text = f"{crossing.end} does not understand it ({why}): {after}"
         yield subject.finding(Effect.RULE_REFUSED, text, field)
 
 
-def _reason(refusal: str) -> str:
-    words = refusal.partition("compilation failed: ")[2] or refusal.partition(": ")[2]
-    return words.partition("\n")[0]
-
-
 def _stored_versions(subject: ReleaseObject) -> Iterator[Finding]:
-    versions = [mapping(each) for each in items(mapping(subject.tree.get("spec")).get("versions"))]
+    versions = [as_mapping(each) for each in as_list(as_mapping(subject.tree.get("spec")).get("versions"))]
     storage = next((each.get("name") for each in versions if each.get("storage")), None)
     names = {each.get("name") for each in versions}
-    for stored in items(mapping(subject.tree.get("status")).get("storedVersions")):
+    for stored in as_list(as_mapping(subject.tree.get("status")).get("storedVersions")):
         if stored == storage:
             continue
         text = f"objects may still be stored as {stored}, and the definition stores {storage}"

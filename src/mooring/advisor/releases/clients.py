@@ -64,19 +64,14 @@ def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Fi
         agent = event.user_agent.partition(" ")[0]
         if agent and agent not in agents:
             agents.add(agent)
-            yield from _client_skew_findings(agent, name, crossing)
+            found = _AGENT.match(agent)
+            if wrong := crossing.client_skew(found[1], found[2]) if found else "":
+                yield _finding(agent, name, "userAgent", agent, wrong)
         path = _PATH.match(event.request_uri)
         place = _PlaceInLog(path[1], path[2], path[3]) if path else None
         if place and (place, agent) not in seen:
             seen.add((place, agent))
             yield from _requested_resource_findings(place, agent or "a client without a name", name, crossing)
-
-
-def _client_skew_findings(agent: str, log: str, crossing: Crossing) -> Iterator[Finding]:
-    found = _AGENT.match(agent)
-    wrong = crossing.client_skew(found[1], found[2]) if found else ""
-    if wrong:
-        yield _finding(agent, log, "userAgent", agent, wrong)
 
 
 def _requested_resource_findings(place: _PlaceInLog, who: str, log: str, crossing: Crossing) -> Iterator[Finding]:

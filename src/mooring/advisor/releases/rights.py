@@ -4,12 +4,13 @@ Names that no release has are typos or custom kinds and are ignored, as are the 
 the same in all releases; gates change which verbs and resources servers and kubelets authorize.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
-from mooring.advisor.releases.subjects import ReleaseObject, items, mapping
+from mooring.advisor.releases.subjects import ReleaseObject
+from mooring.advisor.trees import as_list, as_mapping
 
 _KINDS = frozenset({"Role", "ClusterRole"})
 _BOOTSTRAPPED = "kubernetes.io/bootstrapping"
@@ -74,9 +75,9 @@ def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about rules of an RBAC role that match nothing in the target release, or are not enough there."""
     if subject.reference.kind not in _KINDS or subject.group != "rbac.authorization.k8s.io":
         return
-    if _BOOTSTRAPPED in mapping(subject.metadata.get("labels")):
+    if _BOOTSTRAPPED in as_mapping(subject.metadata.get("labels")):
         return
-    rules = [mapping(rule) for rule in items(subject.tree.get("rules"))]
+    rules = [as_mapping(rule) for rule in as_list(subject.tree.get("rules"))]
     for index, rule in enumerate(rules):
         for field, value, what in _unmatched(rule, rules, crossing):
             text = f"{crossing.end} has no {what}: the rule gives no right there"
@@ -88,7 +89,7 @@ def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
 
 
 def _unmatched(
-    rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
+    rule: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crossing: Crossing
 ) -> Iterator[tuple[str, str, str]]:
     for group, resource in _pairs(rule):
         if (group, resource) in _PARTS_OF_PROXY and any(_rule_grants(each, group, _PROXY, _GET) for each in rules):
@@ -106,7 +107,7 @@ def _unmatched(
             yield "verbs", verb, f"verb {word}{colon}"
 
 
-def _unmet(rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing) -> Iterator[tuple[str, Demand]]:
+def _unmet(rule: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crossing: Crossing) -> Iterator[tuple[str, Demand]]:
     for demand in _DEMANDS:
         if crossing.is_gate_on(demand.gate, end=False) or not crossing.is_gate_on(demand.gate, end=True):
             continue
@@ -137,7 +138,7 @@ def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _strings(rule: Mapping[str, Any], field: str) -> list[str]:
-    return [each for each in items(rule.get(field)) if isinstance(each, str)]
+    return [each for each in as_list(rule.get(field)) if isinstance(each, str)]
 
 
 def _is_known_resource(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool | None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mooring.advisor.audit.outcomes import applied_version
 from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.snapshot import RawObject
+from mooring.advisor.trees import as_list, as_mapping
 from mooring.api.history import Served
 from mooring.api.kinds import GroupVersion
 
@@ -36,8 +36,7 @@ class ReleaseObject:
 
     @property
     def tree(self) -> dict[str, Any]:
-        tree = self.raw.tree
-        return tree if isinstance(tree, dict) else {}
+        return as_mapping(self.raw.tree)
 
     @property
     def group(self) -> str:
@@ -45,7 +44,7 @@ class ReleaseObject:
 
     @cached_property
     def metadata(self) -> Mapping[str, Any]:
-        return mapping(self.tree.get("metadata"))
+        return as_mapping(self.tree.get("metadata"))
 
     def makes(self, path: str) -> str:
         """Return the resource, such as `pods`, that controllers create from this field; empty if it is no template."""
@@ -61,18 +60,13 @@ class ReleaseObject:
     @property
     def is_over(self) -> bool:
         """Return whether controllers create nothing more from the object: a finished Job or pod, an old ReplicaSet."""
-        kind, spec, status = self.reference.kind, mapping(self.tree.get("spec")), mapping(self.tree.get("status"))
+        kind, spec, status = self.reference.kind, as_mapping(self.tree.get("spec")), as_mapping(self.tree.get("status"))
         if kind == "ReplicaSet":
             return spec.get("replicas") == 0 and bool(self.reference.owner)
         if kind == "Job":
             conditions = status.get("conditions") or ()
-            return any(mapping(each).get("type") in ("Complete", "Failed") for each in conditions)
+            return any(as_mapping(each).get("type") in ("Complete", "Failed") for each in conditions)
         return kind == "Pod" and status.get("phase") in ("Succeeded", "Failed")
-
-    @cached_property
-    def applied_version(self) -> str:
-        """Return the apiVersion of the manifest that `kubectl apply` last applied, and will apply again."""
-        return applied_version(self.tree)
 
     def finding(
         self, effect: Effect, text: str, field: str = "apiVersion", value: str = "", severity: str = ""
@@ -84,36 +78,22 @@ class ReleaseObject:
     @property
     def managers(self) -> Iterator[tuple[str, str]]:
         """Yield the field managers of the object, each with the apiVersion that it wrote."""
-        entries = self.metadata.get("managedFields")
-        for each in entries if isinstance(entries, list) else ():
-            entry = mapping(each)
+        for entry in map(as_mapping, as_list(self.metadata.get("managedFields"))):
             yield str(entry.get("manager") or "unknown manager"), str(entry.get("apiVersion") or "")
 
     def is_a_default(self, path: str) -> bool:
         """Return whether no field manager owns a field, so that the server must have set it by default."""
-        entries = self.metadata.get("managedFields")
-        if not isinstance(entries, list) or not entries:
-            return False
+        entries = as_list(self.metadata.get("managedFields"))
         steps = [step.partition("[")[0] for step in path.split(".")]
-        return not any(_owns_field(mapping(each).get("fieldsV1"), steps) for each in entries)
+        return bool(entries) and not any(_owns_field(as_mapping(each).get("fieldsV1"), steps) for each in entries)
 
 
 def _owns_field(fields: Any, steps: list[str]) -> bool:
-    owned = mapping(fields)
+    owned = as_mapping(fields)
     below = [value for key, value in owned.items() if key.startswith(("k:", "v:", "i:"))]
     if any(_owns_field(each, steps) for each in below):
         return True
     if f"f:{steps[0]}" not in owned:
         return False
-    inner = mapping(owned[f"f:{steps[0]}"])
+    inner = as_mapping(owned[f"f:{steps[0]}"])
     return len(steps) == 1 or not any(key != "." for key in inner) or _owns_field(inner, steps[1:])
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is a map, otherwise an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[Any]:
-    """Return the value if it is a list, otherwise an empty one."""
-    return value if isinstance(value, list) else []

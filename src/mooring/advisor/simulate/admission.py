@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
 from mooring.admission.pod.known_specs import KnownSpecs
-from mooring.admission.registry import strategy_of
+from mooring.admission.registry import find_strategy
 from mooring.admission.strategy import Priority, Request
 from mooring.advisor.policies.evaluation import PolicyEvaluator, Verdict
 from mooring.advisor.policies.references import References
@@ -70,10 +70,9 @@ class Admission:
 
     def admit(self, obj: Resource) -> str:
         """Admit an object in place and count it in quotas; return the rejection message, empty if it is accepted."""
-        try:
-            strategy = strategy_of(type(obj))
-        except KeyError:
-            return ""  # no rules
+        strategy = find_strategy(type(obj))
+        if strategy is None:
+            return ""
         namespace = obj.metadata.namespace if strategy.namespaced else ""
         request = Request(
             options=self._options,

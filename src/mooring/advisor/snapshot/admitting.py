@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.mutation import drop_disabled_fields, merge_label_keys
-from mooring.admission.registry import strategy_of
+from mooring.admission.registry import find_strategy
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.advisor.snapshot.objects import Snapshot
@@ -93,9 +93,8 @@ def admit(
     obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None, namespace: str = DEFAULT_NAMESPACE
 ) -> Admitted:
     """Set an object's defaults and, if it is new, admit it, in place; return the refusal and warnings."""
-    try:
-        strategy = strategy_of(type(obj))
-    except KeyError:
+    strategy = find_strategy(type(obj))
+    if strategy is None:
         return Admitted()
     if strategy.namespaced:
         obj.metadata.namespace = obj.metadata.namespace or namespace

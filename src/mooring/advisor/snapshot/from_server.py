@@ -7,7 +7,7 @@ Secrets and ConfigMaps are never read; of Events only those that ``events.py`` s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 import msgspec
@@ -20,6 +20,7 @@ from mooring.api.core_v1 import Event
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import APIResourceList, Resource
 from mooring.client import Client, ClientError
+from mooring.client.wire import path_prefix
 
 PAGE_SIZE = 500
 _AT_ONCE = 4
@@ -93,10 +94,10 @@ class _Reading:
     async def discover(self, families: Iterable[tuple[Kind, ...]]) -> None:
         """Choose the newest version of each kind that the server lists; record the other kinds as missing."""
         families = list(families)
-        prefixes = sorted({_prefix(kind) for family in families for kind in family})
+        prefixes = sorted({path_prefix(kind) for family in families for kind in family})
         answers = dict(zip(prefixes, await asyncio.gather(*map(self._resources, prefixes)), strict=True))
         for family in families:
-            chosen = next((kind for kind in family if kind.plural in answers[_prefix(kind)]), None)
+            chosen = next((kind for kind in family if kind.plural in answers[path_prefix(kind)]), None)
             if chosen is None:
                 self.missing[family[0].plural] = "the server does not serve them"
             else:
@@ -121,15 +122,14 @@ class _Reading:
 
     async def _list(self, kind: Kind) -> None:
         try:
-            pages = await self._list_permitted(kind)
+            items = await self._list_permitted(kind)
         except (errors.NotFound, errors.MethodNotAllowed):
             self.missing[kind.plural] = "the server does not list them"
             return
-        for page in pages:
-            for item in page:
-                self._add_object(kind, bytes(item))
+        for item in items:
+            self._add_object(kind, bytes(item))
 
-    async def _list_permitted(self, kind: Kind) -> list[list[msgspec.Raw]]:
+    async def _list_permitted(self, kind: Kind) -> list[msgspec.Raw]:
         try:
             return await self._list_pages(kind, "")
         except errors.Forbidden as error:
@@ -139,39 +139,38 @@ class _Reading:
         if not kind.namespaced or not self._namespace:
             return []
         try:
-            pages = await self._list_pages(kind, self._namespace)
+            items = await self._list_pages(kind, self._namespace)
         except errors.Forbidden:
             return []
         if kind.type is not Event:
             self.missing[kind.plural] = not_allowed(refused, self._namespace)
-        return pages
+        return items
 
-    async def _list_pages(self, kind: Kind, namespace: str) -> list[list[msgspec.Raw]]:
-        try:
-            return [page async for page in self._pages(kind, namespace, PAGE_SIZE)]
-        except errors.Expired:  # it took longer than the server remembers: all at once, then
-            return [page async for page in self._pages(kind, namespace, 0)]
-
-    async def _pages(self, kind: Kind, namespace: str, size: int) -> AsyncIterator[list[msgspec.Raw]]:
+    async def _list_pages(self, kind: Kind, namespace: str, size: int = PAGE_SIZE) -> list[msgspec.Raw]:
+        """List a kind in pages of `size` objects; all at once for 0, and when the continue token has expired."""
         below = f"namespaces/{namespace}/" if namespace else ""
-        path, token = f"{_prefix(kind)}/{below}{kind.plural}", ""
+        path, token = f"{path_prefix(kind)}/{below}{kind.plural}", ""
+        items: list[msgspec.Raw] = []
         while True:
             query = [("limit", str(size))] if size else []
             query += [("continue", token)] if token else []
             query += [("fieldSelector", selector)] if (selector := field_selector_of(kind.type)) else []
-            answer = await self._client.raw("GET", path, query=query)
+            try:
+                answer = await self._client.raw("GET", path, query=query)
+            except errors.Expired:
+                return await self._list_pages(kind, namespace, 0)
             page = msgspec.json.decode(answer.body, type=_Page)
-            yield page.items or []
+            items += page.items or []
             token = page.metadata.continue_
             if not token:
-                return
+                return items
 
     def _add_object(self, kind: Kind, text: bytes) -> None:
         try:
             obj = codec.decode_own(text, kind.type)
         except codec.DecodeError as error:
             why = f"one of them cannot be read: {error}"
-            self.notes.append(Note(f"{_prefix(kind)}/{kind.plural}", why, is_unread=True))
+            self.notes.append(Note(f"{path_prefix(kind)}/{kind.plural}", why, is_unread=True))
             return
         obj.kind, obj.api_version = kind.kind, kind.api_version
         obj.metadata.managed_fields = []
@@ -180,7 +179,3 @@ class _Reading:
             metadata = obj.metadata
             entry = RawObject(kind.api_version, kind.kind, metadata.namespace, metadata.name, _body=text)
             self.texts.setdefault(kind, []).append(entry)
-
-
-def _prefix(kind: Kind) -> str:
-    return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"

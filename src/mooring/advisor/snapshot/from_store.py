@@ -25,7 +25,11 @@ def data_directory(path: Path) -> Snapshot:
     origin = f"the data directory {path}"
     if not (path / DATABASE).is_file():
         raise SnapshotError(f"{path} is no data directory of Mooring: there is no {DATABASE} in it")
-    return of_values(origin, _values(path))
+    try:
+        found = SqliteSource(path).read().items
+    except StoreError as error:
+        raise SnapshotError(f"cannot read the data directory {path}: {error}") from error
+    return of_values(origin, sorted(found, key=lambda kv: kv.key))
 
 
 def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
@@ -51,11 +55,3 @@ def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
         raw.append(RawObject(kind.api_version, kind.kind, metadata.namespace, metadata.name, _body=found.value))
         objects.append(newest_of(obj))
     return Snapshot(origin, objects, raw, notes=notes)
-
-
-def _values(path: Path) -> list[KeyValue]:
-    try:
-        found = SqliteSource(path).read().items
-    except StoreError as error:
-        raise SnapshotError(f"cannot read the data directory {path}: {error}") from error
-    return sorted(found, key=lambda kv: kv.key)

@@ -5,7 +5,7 @@ costs only as much as its changes. Objects are typed in the newest version of th
 requires; `raw` has the original documents, including kinds and versions unknown to Mooring.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -182,11 +182,12 @@ class Snapshot:
 
     def raw(self) -> Sequence[RawObject]:
         """Return every object as it was read; replaced objects in their current form."""
-        given = self._as_typed() if self._raw is None else self._raw
-        if not self._changed or self._raw is None:
-            return tuple(given)
+        if self._raw is None:
+            return [_raw_of(obj) for found in self._objects.values() for obj in found.values()]
+        if not self._changed:
+            return self._raw
         put = (_raw_of(obj) for obj in self._changed.values() if obj is not None)
-        return (*(each for each in given if each.identity not in self._changed), *put)
+        return (*(each for each in self._raw if each.identity not in self._changed), *put)
 
     def replace(self, *, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> "Snapshot":
         """Return another snapshot with objects added or replaced, and without others."""
@@ -213,9 +214,6 @@ class Snapshot:
     def _objects_of(self, kind: type[Resource]) -> dict[Key, Resource]:
         found = self._objects.get(kind)
         return self._objects.get(hub_of(kind).type, {}) if found is None else found
-
-    def _as_typed(self) -> Iterator[RawObject]:
-        return (_raw_of(obj) for found in self._objects.values() for obj in found.values())
 
 
 def decode_newest(tree: Any, validation: FieldValidation) -> Resource:
