@@ -41,6 +41,7 @@ from mooring.advisor.explain.search import (
     nodes_to_try,
     pod_change,
     with_more_nodes,
+    with_plugin,
 )
 from mooring.advisor.explain.storage import unprovisioned
 from mooring.advisor.explain.subject import Subject, companion_objects, set_fields
@@ -60,6 +61,7 @@ from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended, priority
 from mooring.base.natural_sort import natural_key
 from mooring.constraints.options import ConstraintOptions
+from mooring.controllers.conditions import find_condition
 from mooring.scheduler.facade import (
     FEASIBLE,
     NO_NODES,
@@ -346,9 +348,8 @@ class _Explainer:
         name = pod.spec.node_name
         if self.engine.cluster.node(name) is None:
             if self.snapshot.unread("nodes"):
-                return self._explained(
-                    "Scheduled", f"the pod runs on node {name}; why there cannot be said without nodes"
-                )
+                text = f"the pod runs on node {name}; why there cannot be said without nodes"
+                return self._explained("Scheduled", text)
             found = Search(self._view(self.subject)).run(self.wanted)
             return self._explained_by("NotAttempted", node_gone(name), self._verify(found))
         scheduler = pod.spec.scheduler_name or "default-scheduler"
@@ -397,11 +398,14 @@ class _Explainer:
             self._note_nearest_node(view)
         if fits and self.subject.exists:
             self.facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
+        message = "" if self.snapshot.unread("nodes") else NO_NODES
+        if has_nodes:
+            message = fit_message(outcome, tried or NOTHING_DONE)
         state = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
         stated = self._explained(state, summary, found, cause=code)
         return replace(
             stated,
-            message=early.message or self._scheduler_message(outcome, tried),
+            message=early.message or message,
             node=outcome.node or "" if early.is_success else "",
             feasible_nodes=judgement.number_feasible,
             refusals=refusals,
@@ -416,11 +420,6 @@ class _Explainer:
             found = gated(self.subject.stored_pod)
             return Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
         return unprovisioned(view)
-
-    def _scheduler_message(self, outcome: Outcome, tried: PostFilterResult | None) -> str:
-        if len(self.engine.cluster):
-            return fit_message(outcome, tried or NOTHING_DONE)
-        return "" if self.snapshot.unread("nodes") else NO_NODES
 
     def _suggestions(self, view: View, tried: PostFilterResult | None, cause: Cause | None) -> list[Suggestion]:
         if not self.wanted:
@@ -541,13 +540,12 @@ class _Explainer:
         cause = missing_object_cause(view)
         if cause is not None:
             return cause
-        condition = next((each for each in self._pod.status.conditions if each.type == "PodScheduled"), None)
+        condition = find_condition(self._pod.status.conditions, "PodScheduled")
         if condition is not None and condition.message:
             message = condition.message.partition(" preemption: ")[0]
             return Cause(condition.reason or "Unschedulable", f"the scheduler reports: {message}")
-        return Cause(
-            "Unknown", "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
-        )
+        text = "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
+        return Cause("Unknown", text)
 
     def _preemption_for(self, pod: Pod) -> PostFilterResult | None:
         """Return the result of preemption for a pod; None if the pod is placed without it."""
@@ -567,7 +565,7 @@ class _Explainer:
         ]
         in_detail = len(cluster) <= MAX_NODES_DESCRIBED_INDIVIDUALLY
         for verdict, infos in by_verdict.items():
-            status = _with_plugin(diagnosis.table[verdict], judgement)
+            status = with_plugin(diagnosis.table[verdict], judgement)
             for detail, group in describe(view, infos, status):
                 if not detail:
                     continue
@@ -589,7 +587,16 @@ class _Explainer:
                             node=info.name, feasible=False, plugin=status.plugin, detail=own, also_refused_by=also
                         )
                     )
-        refusals.sort(key=lambda each: (_is_for_other_nodes(each), -each.count, each.plugin, each.detail))
+        # Pods of DaemonSets are made for one node; that the others reject them explains least.
+        of_others = "node(s) didn't satisfy plugin(s)"
+        refusals.sort(
+            key=lambda each: (
+                any(reason.startswith(of_others) for reason in each.reasons),
+                -each.count,
+                each.plugin,
+                each.detail,
+            )
+        )
         return refusals, sorted(verdicts, key=lambda each: natural_key(each.node))
 
 
@@ -614,16 +621,6 @@ def _to_preemption_found(found: PostFilterResult) -> PreemptionFound:
 def _edited_pod(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
     edited = Subject(pod, pod).edited(change)
     return pod if edited is None else edited.pod
-
-
-def _with_plugin(status: Status, judgement: PodEvaluation) -> Status:
-    """Return the status, with a plugin name: if it has none, that of the PreFilter plugin that named nodes."""
-    return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
-
-
-def _is_for_other_nodes(refusal: Refusal) -> bool:
-    """Return whether these nodes were rejected because the pod is made for other nodes, as pods of DaemonSets are."""
-    return any(reason.startswith("node(s) didn't satisfy plugin(s)") for reason in refusal.reasons)
 
 
 def _other_refusing_plugins(judgement: PodEvaluation, row: int, plugin: str) -> list[str]:

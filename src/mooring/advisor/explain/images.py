@@ -36,7 +36,9 @@ class PulledImages:
         secrets: dict[str, dict[str, dict[str, Pod]]] = {}
         for pod in snapshot.all(Pod):
             space = pod.metadata.namespace
-            for container in pulled_containers(pod):
+            statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+            pulled = {each.name for each in statuses if each.image_id or each.state.running or each.state.terminated}
+            for container in (each for each in containers_of(pod.spec) if each.name in pulled):
                 places.setdefault(normalised(container.image), f"pod {space}/{pod.metadata.name}")
                 for secret in pod.spec.image_pull_secrets:
                     of_space = secrets.setdefault(registry_of(container.image), {}).setdefault(space, {})
@@ -74,13 +76,6 @@ class PulledImages:
 def containers_of(spec: PodSpec) -> Iterator[Container]:
     yield from spec.init_containers
     yield from spec.containers
-
-
-def pulled_containers(pod: Pod) -> Iterator[Container]:
-    """Yield the containers of a pod whose images its node has pulled, as their status shows."""
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    pulled = {each.name for each in statuses if each.image_id or each.state.running or each.state.terminated}
-    yield from (each for each in containers_of(pod.spec) if each.name in pulled)
 
 
 def normalised(image: str) -> str:

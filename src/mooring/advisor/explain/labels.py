@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from mooring.advisor.explain.view import Unmet, View
-from mooring.advisor.lint.small_models import Model
+from mooring.advisor.lint.expressions import model_of_compared_values
 from mooring.api.core_v1 import Node, NodeSelectorRequirement
 from mooring.api.label_selector import parse_lax_int64
 from mooring.constraints import semver
-from mooring.constraints.celenv import NODE
 from mooring.constraints.expressions import compile_node_expression
 from mooring.constraints.semver import Version
 
@@ -80,10 +79,8 @@ def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str
 
     All spellings of these values are tried; of several that work, the most usual one is returned.
     """
-    program = NODE.stored_expressions().compile(expression)
-    compiled = compile_node_expression(expression)
-    model = Model()
-    if compiled is None or program.expr is None or not model.add_expression(program.expr):
+    compiled, model = compile_node_expression(expression), model_of_compared_values("node", expression)
+    if compiled is None or model is None:
         return None
 
     def holds(asked: Mapping[str, str | None]) -> bool:

@@ -24,15 +24,6 @@ def target_of(obj: Resource) -> Target:
     )
 
 
-def manifest_of(obj: Resource) -> dict[str, Any]:
-    """Return an object as a manifest for `kubectl create`, without the fields that only a server writes."""
-    tree: dict[str, Any] = codec.to_tree(obj)
-    kind = hub_of(type(obj))
-    metadata = {key: value for key, value in tree.get("metadata", {}).items() if value}
-    rest = {key: value for key, value in tree.items() if key not in ("metadata", "status", "apiVersion", "kind")}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
-
-
 def difference(before: Any, after: Any, path: str = "") -> list[Operation]:
     """Return the JSON patch that turns the object `before` into `after`."""
     if before == after:
@@ -97,18 +88,25 @@ def patch_command(target: Target, operations: list[Operation]) -> str:
 def recreate_command(target: Target, operations: list[Operation]) -> str:
     """Return a command that deletes an object with immutable fields and creates it again, patched."""
     get = kubectl("get", kubectl_kind(target), target.name, "-o", "yaml", namespace=target.namespace)
-    edit = kubectl("patch", "--local", "-f", "-", "--type=json", "-p", _compact_json(operations), "-o", "yaml")
-    return f"{get} | {edit} | kubectl replace --force -f -"
+    return f"{get} | {_patch_locally('-', operations)} | kubectl replace --force -f -"
 
 
 def file_command(file: str, operations: list[Operation]) -> str:
     """Return a command that applies a file with a JSON patch made to its object."""
-    edit = kubectl("patch", "--local", "-f", file, "--type=json", "-p", _compact_json(operations), "-o", "yaml")
-    return f"{edit} | kubectl apply -f -"
+    return f"{_patch_locally(file, operations)} | kubectl apply -f -"
+
+
+def _patch_locally(file: str, operations: list[Operation]) -> str:
+    return kubectl("patch", "--local", "-f", file, "--type=json", "-p", _compact_json(operations), "-o", "yaml")
 
 
 def creation(obj: Resource) -> Change:
-    tree = manifest_of(obj)
+    """Return the change that creates an object, without the fields that only a server writes."""
+    whole: dict[str, Any] = codec.to_tree(obj)
+    kind = hub_of(type(obj))
+    metadata = {key: value for key, value in whole.get("metadata", {}).items() if value}
+    rest = {key: value for key, value in whole.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+    tree = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
     return Change(target=target_of(obj), action="create", object=tree, command=create_command(tree))
 
 

@@ -6,19 +6,17 @@ are in ``storage.py`` and ``devices.py``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from typing import Any, Literal
 
 from mooring.advisor.explain import devices, storage
 from mooring.advisor.explain.view import PODS, Shortage, Spread, Unmet, UnmetPodTerm, View, amount
 from mooring.advisor.explain.wording import Groups, by_text, listed, pods_named, shown_requirement
+from mooring.advisor.expressions import taint_variable
+from mooring.advisor.lint.expressions import program_of
 from mooring.advisor.node_facts import shown_taint
-from mooring.api.core_v1 import Node, Taint, Toleration
-from mooring.cel.environment import Program
-from mooring.cel.tracing import Finding, trace
-from mooring.cel.values import Timestamp
+from mooring.api.core_v1 import Node, NodeSelectorTerm, Taint, Toleration
+from mooring.cel.tracing import trace
 from mooring.constraints import node_selector, semver
-from mooring.constraints.celenv import NODE, TAINT
-from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.options import GATES, ConstraintOptions
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.constraints.tolerations import parse_canonical_int64
@@ -87,23 +85,13 @@ def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) 
 def _expression_miss(expression: str, taint: Taint, options: ConstraintOptions) -> str:
     if not options.cel:
         return f"`{expression}` does not count while the gate {GATES['cel']} is off"
-    values = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    added = parse_time_added(taint)
-    bindings = {"taint": values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}}
-    return findings_text(expression, trace(_taint_program(expression), bindings))
+    return why_false("taint", expression, taint_variable(taint))
 
 
-@lru_cache(maxsize=256)
-def _taint_program(expression: str) -> Program:
-    return TAINT.stored_expressions().compile(expression)
-
-
-@lru_cache(maxsize=256)
-def _node_program(expression: str) -> Program:
-    return NODE.stored_expressions().compile(expression)
-
-
-def findings_text(expression: str, findings: Sequence[Finding]) -> str:
+def why_false(variable: Literal["taint", "node"], expression: str, value: Mapping[str, Any]) -> str:
+    """Return a text with the parts of a CEL expression that prevent it from being true for a taint or node."""
+    program = program_of(variable, expression)
+    findings = trace(program, {variable: value}) if program is not None else ()
     if not findings:
         return f"`{expression}` cannot be evaluated"
     if len(findings) == 1 and findings[0].text == expression:
@@ -138,9 +126,8 @@ def _label_keys(view: View) -> list[str] | None:
             return None
         keys += [entry.key for entry in term.match_expressions]
         for expression in term.match_cel_expressions:
-            compiled = node_selector.compile_term(
-                type(term)(match_cel_expressions=[expression]), view.features.constraints
-            )
+            single = NodeSelectorTerm(match_cel_expressions=[expression])
+            compiled = node_selector.compile_term(single, view.features.constraints)
             read = node_selector.label_keys_read(compiled.labels[0]) if compiled is not None else ()
             if read is None:
                 return None
@@ -162,8 +149,7 @@ def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
     if unmet.expression:
         if not view.features.constraints.cel:
             return f"`{unmet.expression}` does not count while the gate {GATES['cel']} is off"
-        bindings = {"node": {"labels": node.metadata.labels}}
-        return findings_text(unmet.expression, trace(_node_program(unmet.expression), bindings))
+        return why_false("node", unmet.expression, {"labels": node.metadata.labels})
     requirement = unmet.requirement
     if requirement is None:
         return ""

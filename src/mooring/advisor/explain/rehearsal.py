@@ -163,15 +163,14 @@ def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_place
     source = proposal.after.source
     meta = source.metadata
     if isinstance(source, Pod):
-        pods = [pod for pod in world.pods.values() if pod.name == f"{meta.namespace}/{meta.name}"]
-        return RehearsalResult(sum(bool(pod.node) for pod in pods), 1, hurt)
-    owner = world.workloads.current_workload(source.kind, meta.namespace, meta.name)
-    if owner is None:  # a CronJob: its Jobs create pods
+        names = {f"{meta.namespace}/{meta.name}"}
+    elif (owner := world.workloads.current_workload(source.kind, meta.namespace, meta.name)) is not None:
+        wanted = max(owner.desired, len(owner.pods)) if owner.kind != "DaemonSet" else len(owner.pods)
+        return RehearsalResult(owner.placed if is_placed else len(owner.pods), max(wanted, 1), hurt)
+    else:  # a CronJob: its Jobs create pods
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in proposal.before.siblings if waits(pod)}
-        pods = [pod for pod in world.pods.values() if pod.name in names]
-        return RehearsalResult(sum(bool(pod.node) for pod in pods), max(len(names), 1), hurt)
-    wanted = max(owner.desired, len(owner.pods)) if owner.kind != "DaemonSet" else len(owner.pods)
-    return RehearsalResult(owner.placed if is_placed else len(owner.pods), max(wanted, 1), hurt)
+    placed = sum(bool(pod.node) for pod in world.pods.values() if pod.name in names)
+    return RehearsalResult(placed, max(len(names), 1), hurt)
 
 
 def _pending(world: World) -> Counter[str]:

@@ -163,18 +163,18 @@ class Search:
         heapq.heappush(self._ideas, _Idea(len(chosen), size, distance, next(self._numbers), chosen, node, was_global))
 
     def _try_idea(self, idea: _Idea) -> None:
-        subject = self._edited(idea.chosen)
+        subject: Subject | None = self._subject
+        for remedy in idea.chosen:
+            if remedy.edit is not None and subject is not None:
+                subject = subject.edited(remedy.edit)
         if subject is None or self._is_not_worth_trying(idea.chosen):
             return
-        put = [obj for each in idea.chosen for obj in each.put]
-        remove = [obj for each in idea.chosen for obj in each.remove]
+        put = tuple(obj for each in idea.chosen for obj in each.put)
+        remove = tuple(obj for each in idea.chosen for obj in each.remove)
         with self._engine.cluster.trial(put, remove):
             statuses, is_global = self._engine.refusals_on(subject.pod, idea.node)
-            if (
-                idea.chosen
-                and (not statuses or (idea.was_global and not is_global))
-                and self._schedules_pod(idea, subject)
-            ):
+            is_promising = idea.chosen and (not statuses or (idea.was_global and not is_global))
+            if is_promising and self._schedules_pod(idea, Proposal(self._subject, subject, put, remove)):
                 return
             if not statuses or len(idea.chosen) == _MAX_STEPS:
                 return
@@ -191,20 +191,15 @@ class Search:
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
                 self._queue_idea((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
 
-    def _edited(self, chosen: Iterable[Remedy]) -> Subject | None:
-        subject: Subject | None = self._subject
-        for remedy in chosen:
-            if remedy.edit is not None and subject is not None:
-                subject = subject.edited(remedy.edit)
-        return subject
-
     def _is_not_worth_trying(self, chosen: Sequence[Remedy]) -> bool:
         summaries = frozenset(each.summary for each in chosen)
         if any(found <= summaries for found, _, _ in self._found):
             return True
         return bool(chosen) and (self._families[_families(chosen)] >= _SAME_FAMILIES or summaries in self._seen)
 
-    def _schedules_pod(self, idea: _Idea, subject: Subject) -> bool:
+    def _schedules_pod(self, idea: _Idea, proposal: Proposal) -> bool:
+        """Run the whole scheduler; record the candidate and return True if it places the pod."""
+        subject = proposal.after
         self._scheduled += 1
         summaries = frozenset(each.summary for each in idea.chosen)
         if not idea.was_global:
@@ -224,10 +219,7 @@ class Search:
         )
         if any(each.suggestion.changes == suggestion.changes for _, _, each in self._found):
             return True  # another wording of the same change
-        put = tuple(obj for each in idea.chosen for obj in each.put)
-        remove = tuple(obj for each in idea.chosen for obj in each.remove)
-        order = CORRECTION if _corrects(idea.chosen) else LAST
-        candidate = Candidate(suggestion, Proposal(self._subject, subject, put, remove), order)
+        candidate = Candidate(suggestion, proposal, CORRECTION if _corrects(idea.chosen) else LAST)
         self._found.append((summaries, _families(idea.chosen), candidate))
         self._families[_families(idea.chosen)] += 1
         return True
@@ -267,12 +259,17 @@ def _nearest_nodes(view: View, judgement: PodEvaluation, diagnosis: Diagnosis, i
         return [info.name for info in infos]
     if any(view.shortages(info) for info in infos[:1]):
         infos.sort(key=lambda info: relative_shortage(view.shortages(info)))
-    status = status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
+    status = with_plugin(status, judgement)
     different = [group[0] for _, group in describe(view, infos[:_MAX_NODES_COMPARED], status)][:_MAX_REASONS_COMPARED]
     if len(different) < _PER_KIND:
         different = [*different, *(info for info in infos[:_PER_KIND] if info not in different)]
     different.sort(key=lambda info: _smallest_change(view, info, status))
     return [info.name for info in different[:_PER_KIND]]
+
+
+def with_plugin(status: Status, judgement: PodEvaluation) -> Status:
+    """Return the status, with a plugin name: if it has none, that of the PreFilter plugin that named nodes."""
+    return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
 
 
 def _smallest_change(view: View, info: NodeInfo, status: Status) -> tuple[int, float]:

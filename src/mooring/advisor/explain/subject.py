@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
 from mooring.admission.options import AdmissionOptions
+from mooring.advisor.simulate.pod_creation import reference_to
 from mooring.advisor.snapshot.admitting import ClusterLookups, admit, by_name
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.from_files import dump
@@ -90,13 +91,8 @@ class Subject:
     def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
         """Return a copy with the pod's spec edited, also in the source; None if the edit finds nothing to change."""
         pod, source = copy_of(self.pod), copy_of(self.source)
-        holder: Any = source
-        for step in self.path:
-            holder = getattr(holder, step)
-        if not edit(pod.spec):
-            return None
-        done = edit(holder.spec)
-        return replace(self, pod=pod, source=source) if done else None
+        holder: Any = reduce(getattr, self.path, source)
+        return replace(self, pod=pod, source=source) if edit(pod.spec) and edit(holder.spec) else None
 
     def with_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
         """Return a copy with the source edited but not the pod; None if the edit finds nothing to change."""
@@ -262,9 +258,7 @@ def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
 def _of_template(
     snapshot: Snapshot, owner: Resource, path: tuple[str, ...], options: AdmissionOptions | None, file: str
 ) -> Subject:
-    template: Any = owner
-    for step in path:
-        template = getattr(template, step)
+    template: Any = reduce(getattr, path, owner)
     pod = _pod_of_template(snapshot, owner, copy_of(template))
     warnings = _admit(snapshot, pod, options)
     pod.metadata.uid = _UID
@@ -274,13 +268,7 @@ def _of_template(
 
 def _pod_of_template(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod:
     parent = owners_of(snapshot).current_replica_set(owner) or owner
-    reference = OwnerReference(
-        api_version=parent.api_version,
-        kind=parent.kind,
-        name=parent.metadata.name,
-        uid=parent.metadata.uid,
-        controller=True,
-    )
+    reference = reference_to(parent)
     if isinstance(owner, StatefulSet):
         taken = {pod.metadata.name for pod in snapshot.all(Pod) if pod.metadata.namespace == owner.metadata.namespace}
         free = (each for each in ordinals(owner) if f"{owner.metadata.name}-{each}" not in taken)
@@ -310,19 +298,15 @@ def companion_objects(snapshot: Snapshot, subject: Subject) -> list[Resource]:
         return []
     pod = subject.pod
     facts = ClusterLookups(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)))
-    made: list[Resource] = []
-    for claim in (*_ephemeral(pod), *_numbered(subject)):
+    claims, made = list(_ephemeral(pod)), list[Resource]()
+    if isinstance(subject.source, StatefulSet):
+        numbered = new_claims(subject.source, ordinal_of(pod), pod.metadata.owner_references[0])
+        claims += [copy_of(each) for each in numbered]
+    for claim in claims:
         if snapshot.find(PersistentVolumeClaim, claim.metadata.namespace, claim.metadata.name) is None:
             admit(claim, facts)
             made.append(claim)
     return [*made, *_device_claims(snapshot, pod)]
-
-
-def _numbered(subject: Subject) -> list[PersistentVolumeClaim]:
-    if not isinstance(subject.source, StatefulSet):
-        return []
-    reference = subject.pod.metadata.owner_references[0]
-    return [copy_of(each) for each in new_claims(subject.source, ordinal_of(subject.pod), reference)]
 
 
 def _owned(pod: Pod, suffix: str, **fields: Any) -> ObjectMeta:

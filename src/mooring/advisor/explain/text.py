@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.advisor.explain.overview import Group, Overview
+from mooring.advisor.explain.overview import Overview
 from mooring.advisor.explain.results import PROBLEMS, NodeScore, Refusal, SchedulingExplanation, Suggestion
 from mooring.api.quoting import one_line
 
@@ -49,9 +49,8 @@ def lines(
         yield ""
         yield style("What the scheduler does", "title")
         for victim in found.preemption.victims:
-            yield (
-                f"  deletes {victim.namespace}/{victim.name} (priority {victim.priority}) on {found.preemption.node}"
-            )
+            name = f"{victim.namespace}/{victim.name}"
+            yield f"  deletes {name} (priority {victim.priority}) on {found.preemption.node}"
     if found.suggestions:
         yield ""
         yield style("What would help (each was tried)", "title")
@@ -75,10 +74,9 @@ def lines(
 
 def _headline(found: SchedulingExplanation, style: Style) -> str:
     tone = "bad" if found.state in PROBLEMS else "good"
-    of = (
-        f" ({found.pods} of {found.wanted} pods)" if found.state in PROBLEMS and found.pods and found.wanted > 1 else ""
-    )
-    return f"{style(str(found.subject), 'title')}: {style(found.summary, tone)}{of}"
+    has_count = found.state in PROBLEMS and found.pods and found.wanted > 1
+    count = f" ({found.pods} of {found.wanted} pods)" if has_count else ""
+    return f"{style(str(found.subject), 'title')}: {style(found.summary, tone)}{count}"
 
 
 def _refusal_lines(refusals: Sequence[Refusal]) -> Iterator[str]:
@@ -172,8 +170,11 @@ def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain)
     for note in found.notes:
         yield style(f"  ({one_line(note)})", "quiet")
     for number, group in enumerate(found.groups, 1):
-        yield f"{number:>3}. {style(_pods(group), 'bad')}: {one_line(group.summary)}"
-        yield style(f"     {one_line(_members(group))}", "quiet")
+        pods = "1 pod" if group.pods == 1 else f"{group.pods:,} pods"
+        named = [f"{each} ({each.pods})" if each.pods > 1 else str(each) for each in group.members[:_NAMED]]
+        more = f" and {group.owners - _NAMED} more" if group.owners > _NAMED else ""
+        yield f"{number:>3}. {style(pods, 'bad')}: {one_line(group.summary)}"
+        yield style(f"     {one_line(', '.join(named) + more)}", "quiet")
         if verbose and group.message:
             yield style(f"     kube-scheduler's message: {one_line(group.message)}", "quiet")
     if found.left_out:
@@ -202,12 +203,3 @@ def remedy_lines(found: Overview, *, verbose: bool = False, style: Style = plain
         yield style("`mooring explain KIND NAMESPACE/NAME` says more about each workload.", "quiet")
     if found.release:
         yield style(f"(by the rules of Kubernetes {found.release}; --emulation-version chooses others)", "quiet")
-
-
-def _pods(group: Group) -> str:
-    return "1 pod" if group.pods == 1 else f"{group.pods:,} pods"
-
-
-def _members(group: Group) -> str:
-    named = [f"{each} ({each.pods})" if each.pods > 1 else str(each) for each in group.members[:_NAMED]]
-    return ", ".join(named) + (f" and {group.owners - _NAMED} more" if group.owners > _NAMED else "")

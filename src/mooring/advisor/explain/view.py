@@ -322,10 +322,6 @@ class View:
                         found[labels[term.topology_key]].append(pod)
         return near, far
 
-    def domain_with_pods(self, index: int) -> str:
-        """Return the first topology domain with pods that a required affinity term selects; empty if there is none."""
-        return min(self.domains_with_pods(index), default="")
-
     def domains_with_pods(self, index: int) -> list[str]:
         """Return the topology domains with pods that the required affinity term with this index selects."""
         near = self._selected_pods_by_domain[0]
@@ -358,11 +354,11 @@ class View:
 
     def is_sibling(self, pod: Pod) -> bool:
         """Return whether a pod belongs to the same workload as the examined pod."""
-        return (pod.metadata.namespace, pod.metadata.name) in self._sibling_names
+        return full_name(pod) in self._sibling_names
 
     @cached_property
-    def _sibling_names(self) -> frozenset[tuple[str, str]]:
-        return frozenset((pod.metadata.namespace, pod.metadata.name) for pod in self.subject.siblings)
+    def _sibling_names(self) -> frozenset[str]:
+        return frozenset(map(full_name, self.subject.siblings))
 
     def old_pods_counted(self, index: int) -> int:
         """Return how many placed pods of older templates of the workload a spread constraint counts."""

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import Request
@@ -14,6 +16,7 @@ from mooring.advisor.explain.results import Cause
 from mooring.advisor.policies import policies_of
 from mooring.advisor.policies.evaluation import Verdict
 from mooring.advisor.policies.references import References
+from mooring.advisor.simulate.pod_creation import wanted_by
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.admitting import ClusterLookups
 from mooring.advisor.snapshot.events import failed_creations, when
@@ -27,6 +30,7 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod, ReplicationController
 from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import has_ended
+from mooring.controllers.conditions import find_condition
 from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
 from mooring.controllers.workloads.stateful_pods import new_claims, ordinal_of, ordinals
 
@@ -82,20 +86,11 @@ def _count_live_pods(snapshot: Snapshot, owner: Resource) -> int:
 
 def wanted_pods(owner: Resource) -> int:
     """Return how many pods a workload should have at the same time; 0 for a CronJob, which creates Jobs."""
-    if isinstance(owner, _REPLICATED):
-        return 1 if owner.spec.replicas is None else owner.spec.replicas
     if isinstance(owner, DaemonSet):
         return owner.status.desired_number_scheduled
-    if isinstance(owner, Job):
-        if any(each.type in ("Complete", "Failed") and each.status == "True" for each in owner.status.conditions):
-            return 0
-        most = 1 if owner.spec.parallelism is None else owner.spec.parallelism
-        return (
-            most
-            if owner.spec.completions is None
-            else max(min(most, owner.spec.completions - owner.status.succeeded), 0)
-        )
-    return 0
+    if isinstance(owner, Job) and owner.spec.suspend:  # what is missing while it is suspended
+        return wanted_by(structs.replace(owner, spec=structs.replace(owner.spec, suspend=False)))
+    return wanted_by(owner)
 
 
 def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence[Pod]) -> Cause | None:
@@ -109,10 +104,8 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
             return Cause(cause.code, cause.text.replace("one more pod", "one more Job").replace("the pod", "the Job"))
         return None if owner.status.last_schedule_time else _never_due(owner, snapshot.derived(moment_of))
     if isinstance(owner, Job):
-        ended = next(
-            (each for each in owner.status.conditions if each.type == "Failed" and each.status == "True"), None
-        )
-        if ended is not None:
+        ended = find_condition(owner.status.conditions, "Failed")
+        if ended is not None and ended.status == "True":
             why = ended.message or ended.reason
             last = next((text for pod in reversed(pods) if (text := ended_badly(pod))), "")
             text = f"{name} has failed and creates no more pods: {why}{f'; {last}' if last else ''}"
@@ -123,7 +116,9 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
             return Cause("NoParallelism", f"{name} has parallelism 0: it creates no pods")
         return None
     if isinstance(owner, Deployment) and owner.spec.paused:
-        if old := _pods_of_old_templates(snapshot, owner):
+        current = owners_of(snapshot).current_replica_set(owner)
+        live = _count_live_pods(snapshot, owner)
+        if old := live - (_count_live_pods(snapshot, current) if current is not None else 0):
             return Cause("Paused", f"{name} is paused: {old} of its pods have an older template than its spec")
         if missing or not pods:
             return Cause("Paused", f"{name} is paused: its controller rolls nothing out")
@@ -136,11 +131,6 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
         also = "; its HorizontalPodAutoscaler does nothing until it is scaled to 1 or more" if scaled else ""
         return Cause("NoReplicas", f"{name} is scaled to 0: it should have no pods{also}")
     return None
-
-
-def _pods_of_old_templates(snapshot: Snapshot, owner: Deployment) -> int:
-    current = owners_of(snapshot).current_replica_set(owner)
-    return _count_live_pods(snapshot, owner) - (_count_live_pods(snapshot, current) if current is not None else 0)
 
 
 def next_run(owner: CronJob, now: datetime) -> datetime | None:

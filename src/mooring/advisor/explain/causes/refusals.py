@@ -17,7 +17,7 @@ _LIMIT = re.compile(
     r"is forbidden: \[?(?P<what>(?:minimum|maximum|max limit to request ratio|.+ max limit).+?)\]?$", re.DOTALL
 )
 _PRIORITY = re.compile(r"no PriorityClass with name (?P<name>\S+) was found")
-_ACCOUNT = re.compile(r'service ?account "?(?P<name>[^":]+)"? not found|serviceaccount "(?P<other>[^"]+)" not found')
+_ACCOUNT = re.compile(r'service ?account "?(?P<name>[^":]+)"? not found')
 _WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<why>.+)', re.DOTALL)
 _WEBHOOK_DENIED = re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request: ?(?P<why>.*)', re.DOTALL)
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '(?P<name>[^']+)'.*? denied request: (?P<why>.+)", re.DOTALL)
@@ -45,8 +45,7 @@ def classify(message: str, namespace: str = "") -> Cause:
     if found := _PRIORITY.search(message):
         return Cause("MissingPriorityClass", f"PriorityClass {found['name']} does not exist")
     if found := _ACCOUNT.search(message):
-        name = found["name"] or found["other"]
-        return Cause("MissingServiceAccount", f"ServiceAccount {name}{where} does not exist")
+        return Cause("MissingServiceAccount", f"ServiceAccount {found['name']}{where} does not exist")
     if found := _WEBHOOK_DOWN.search(message):
         text = f"webhook {found['name']} does not answer, and its failurePolicy refuses the pod: {found['why']}"
         return Cause("WebhookDown", text)

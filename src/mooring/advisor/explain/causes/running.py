@@ -11,6 +11,7 @@ from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Node, PersistentVolumeClaim, Pod
 from mooring.api.states import has_ended
 from mooring.api.storage_v1 import VolumeAttachment
+from mooring.controllers.conditions import find_condition
 from mooring.scheduler.facade import claim_names
 
 _STARTING = ("", "ContainerCreating", "PodInitializing")
@@ -58,7 +59,7 @@ def node_gone(name: str) -> Cause:
 def why_not_ready(node: Node, now: datetime) -> str:
     """Return a text saying why a node is not ready; empty if it is ready or reports no conditions."""
     name = node.metadata.name
-    ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    ready = find_condition(node.status.conditions, "Ready")
     if ready is None or ready.status == "True":
         return ""
     if ready.status == "Unknown":
@@ -95,6 +96,7 @@ def seconds_since(text: str | None, now: datetime) -> float | None:
 
 
 def _container_causes(snapshot: Snapshot, pod: Pod) -> Iterator[Cause]:
+    sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
     for status, is_init in _statuses_of(pod):
         word = "init container" if is_init else "container"
         waiting, ended = status.state.waiting, status.state.terminated
@@ -102,7 +104,7 @@ def _container_causes(snapshot: Snapshot, pod: Pod) -> Iterator[Cause]:
             yield _waiting_container_cause(snapshot, pod, word, status)
         elif is_init and ended is not None and ended.exit_code:
             yield Cause("InitContainerFailed", f"init container {status.name} failed: {_exit_text(status)}")
-        elif is_init and status.state.running is not None and not status.started and not _is_sidecar(pod, status.name):
+        elif is_init and status.state.running is not None and not status.started and status.name not in sidecars:
             yield Cause("InitContainerRuns", f"init container {status.name} still runs; the others wait for it")
 
 
@@ -123,20 +125,14 @@ def _waiting_container_cause(snapshot: Snapshot, pod: Pod, word: str, status: Co
         restarts = f"restarted {status.restart_count} times"
         return Cause(waiting.reason, f"{word} {status.name} crashes again and again, {restarts}: {_exit_text(status)}")
     if waiting.reason == "CreateContainerConfigError":
-        return Cause(
-            waiting.reason,
-            f"{word} {status.name} cannot be created: {waiting.message or 'a reference is missing'}",
-        )
+        text = f"{word} {status.name} cannot be created: {waiting.message or 'a reference is missing'}"
+        return Cause(waiting.reason, text)
     return Cause(waiting.reason, f"{word} {status.name} waits: {waiting.reason}{why}")
 
 
 def _statuses_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
     yield from ((each, True) for each in pod.status.init_container_statuses)
     yield from ((each, False) for each in pod.status.container_statuses)
-
-
-def _is_sidecar(pod: Pod, name: str) -> bool:
-    return any(each.name == name and each.restart_policy == "Always" for each in pod.spec.init_containers)
 
 
 def _exit_text(status: ContainerStatus) -> str:
@@ -158,7 +154,7 @@ def ended_badly(pod: Pod) -> str:
 
 
 def _readiness_cause(pod: Pod, now: datetime) -> Cause | None:
-    ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
+    ready = find_condition(pod.status.conditions, "Ready")
     if ready is None or ready.status == "True":
         return None
     if (seconds_since(ready.last_transition_time, now) or 0.0) < _PATIENCE_SECONDS:
@@ -179,13 +175,10 @@ def _deletion_cause(pod: Pod, now: datetime) -> Cause | None:
     late = (seconds_since(pod.metadata.deletion_timestamp, now) or 0.0) - _PATIENCE_SECONDS
     if late < 0:
         return None
-    held = (
-        f"its finalizers {', '.join(pod.metadata.finalizers)} hold it"
-        if pod.metadata.finalizers
-        else "its node does not confirm it"
-    )
-    text = f"the pod should be gone since {ago(pod.metadata.deletion_timestamp, now)}: {held}"
-    return Cause("StuckTerminating", text)
+    names = ", ".join(pod.metadata.finalizers)
+    held = f"its finalizers {names} hold it" if names else "its node does not confirm it"
+    since = ago(pod.metadata.deletion_timestamp, now)
+    return Cause("StuckTerminating", f"the pod should be gone since {since}: {held}")
 
 
 def _claim_in_use_cause(snapshot: Snapshot, pod: Pod) -> Cause | None:
@@ -225,10 +218,9 @@ def _start_cause(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
             name = attachment.spec.source.persistent_volume_name or "of the pod"
             text = f"volume {name} cannot be attached to node {pod.spec.node_name}: {error.message}"
             return Cause("VolumeNotAttached", text)
-    bound = next(
-        (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True"), None
-    )
-    since = bound.last_transition_time if bound is not None else pod.metadata.creation_timestamp
+    bound = find_condition(pod.status.conditions, "PodScheduled")
+    is_bound = bound is not None and bound.status == "True"
+    since = bound.last_transition_time if bound is not None and is_bound else pod.metadata.creation_timestamp
     if (seconds_since(since, now) or 0.0) < _PATIENCE_SECONDS:
         return None
     if (held := _claim_in_use_cause(snapshot, pod)) is not None:

@@ -69,19 +69,14 @@ def _for_request(view: View, found: RequestDevices) -> Iterator[Remedy]:
     taken = [device for device in found.tolerated if device not in found.free]
     missing = max(found.request.count - len(found.free), 1)
     for remedy in delete_pods(view, pods_with_devices(view, taken[:missing]), ", which has the device"):
-        freed = [claim for claim in view.objects(ResourceClaim).values() if _is_held_by(claim, remedy)]
-        yield replace(remedy, put=tuple(_without_allocation(claim) for claim in freed))
-
-
-def _is_held_by(claim: ResourceClaim, remedy: Remedy) -> bool:
-    users = {consumer.uid for consumer in claim.status.reserved_for}
-    return bool(users) and users <= {pod.metadata.uid for pod in remedy.remove}
-
-
-def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
-    after = copy_of(claim)
-    after.status.allocation, after.status.reserved_for = None, []
-    return after
+        gone = {pod.metadata.uid for pod in remedy.remove}
+        freed = []
+        for claim in view.objects(ResourceClaim).values():
+            users = {consumer.uid for consumer in claim.status.reserved_for}
+            if users and users <= gone:
+                freed.append(copy_of(claim))
+                freed[-1].status.allocation, freed[-1].status.reserved_for = None, []
+        yield replace(remedy, put=tuple(freed))
 
 
 def _drop_selector(asked: DeviceAmount, expression: str) -> None:

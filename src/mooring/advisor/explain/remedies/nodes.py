@@ -253,7 +253,9 @@ def _correct_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[
             continue
         values = requirement.values
         meant = [value if value == labels[key] else similar(value, [labels[key]]) for value in values]
-        if requirement.operator == "In" and (labels[key] not in meant or _is_on_a_node(view, requirement)):
+        others = (info.node.metadata.labels.get(each.key) for info in view.engine.cluster.node_infos())
+        is_correct = any(value in values for value in others)
+        if requirement.operator == "In" and (labels[key] not in meant or is_correct):
             continue
         value = labels[key] if requirement.operator == "In" else ""
         old = shown_requirement(requirement, from_pair=each.term is None)
@@ -261,12 +263,6 @@ def _correct_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[
         fields: dict[str, Any] = {"key": key} | ({"values": [value]} if value else {})
         edit = _rename_pair_edit(each.key, key, value) if each.term is None else _edit_condition(each, **fields)
         yield Remedy("correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
-
-
-def _is_on_a_node(view: View, requirement: NodeSelectorRequirement) -> bool:
-    """Return whether some node has the label and value that a requirement names, so that they are not misspelled."""
-    every = (info.node.metadata.labels for info in view.engine.cluster.node_infos())
-    return any(labels.get(requirement.key) in requirement.values for labels in every)
 
 
 def _rename_pair_edit(old: str, key: str, value: str) -> Edit:

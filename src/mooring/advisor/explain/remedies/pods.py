@@ -75,7 +75,9 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     apart = view.unmet_pod_terms(info.node)
     yield from _correct_terms(view, info, apart)
     unlabelled: dict[str, str | None] = {
-        each.term.topology_key: view.domain_with_pods(each.index) or info.name for each in apart if each.domain is None
+        each.term.topology_key: min(view.domains_with_pods(each.index), default=info.name)
+        for each in apart
+        if each.domain is None
     }
     yield from label_node(view, info.node, unlabelled, caveat="if the node really is there")
     own = [each for each in apart if each.kind != "existing"]
