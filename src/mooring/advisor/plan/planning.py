@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -211,7 +212,7 @@ _MISSING = object()
 
 def whole_differences(old: Any, new: Any) -> tuple[FieldChange, ...]:
     """Return the fields that differ between two objects, except those that only the server sets."""
-    return _shorten(_compare(old, new, "", is_whole=True))
+    return tuple(islice(_compare(old, new, "", is_whole=True), _MOST_FIELDS))
 
 
 def manifest_differences(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
@@ -223,11 +224,7 @@ def manifest_differences(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
     except msgspec.DecodeError:
         applied = {}
     found += [change for change in _removed(applied, manifest, stored, "") if change.path not in _VOLATILE]
-    return _shorten(iter(found))
-
-
-def _shorten(changes: Iterator[FieldChange]) -> tuple[FieldChange, ...]:
-    return tuple(change for change, _ in zip(changes, range(_MOST_FIELDS), strict=False))
+    return tuple(found[:_MOST_FIELDS])
 
 
 def _compare(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[FieldChange]:

@@ -14,7 +14,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import Request
 from mooring.advisor.policies.evaluation import POLICIES, PolicyEvaluator, Verdict
-from mooring.advisor.snapshot import Snapshot, dump
+from mooring.advisor.snapshot import dump
 from mooring.advisor.snapshot.objects import scheme
 from mooring.api import codec, errors
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
@@ -22,14 +22,8 @@ from mooring.api.authentication_v1 import UserInfo
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
 
-ALLOWED, DENIED, WARNED, AUDITED, CHANGED, UNKNOWN = (
-    "allowed",
-    "denied",
-    "warned",
-    "audited",
-    "changed",
-    "unknown",
-)
+DENIED, UNKNOWN, WARNED, AUDITED, CHANGED, ALLOWED = "denied", "unknown", "warned", "audited", "changed", "allowed"
+"""The results of a policy for an object, the worst first."""
 Tree = dict[str, Any]
 
 
@@ -100,7 +94,8 @@ class PolicyTest:
                 before = old.find(type(obj), space, name) if old is not None else None
                 verdict = evaluator.verdict(copy_of(obj), old=before, operation=self.operation)
                 yield _result_of(_name_of(obj.kind, {"namespace": space, "name": name}), verdict)
-        plurals = _plurals(given)
+        definitions = given.all(CustomResourceDefinition)
+        plurals = {(each.spec.group, each.spec.names.kind): each.spec.names.plural for each in definitions}
         for tree in custom:
             plural = plurals.get((tree["apiVersion"].rpartition("/")[0], tree["kind"]), "")
             verdict = evaluator.verdict_on_tree(tree, plural=plural, operation=self.operation)
@@ -136,11 +131,6 @@ def _is_unknown(tree: Any, objects: Sequence[Resource]) -> bool:
     if not isinstance(tree, dict) or not isinstance(tree.get("apiVersion"), str) or not objects:
         return False
     return isinstance(tree.get("kind"), str) and scheme().kind(tree["apiVersion"], tree["kind"]) is None
-
-
-def _plurals(snapshot: Snapshot) -> Mapping[tuple[str, str], str]:
-    definitions = snapshot.all(CustomResourceDefinition)
-    return {(each.spec.group, each.spec.names.kind): each.spec.names.plural for each in definitions}
 
 
 def _result_of(name: str, verdict: Verdict) -> PolicyTestResult:

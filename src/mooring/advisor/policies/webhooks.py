@@ -10,15 +10,9 @@ from typing import Any, NamedTuple
 from mooring.admission.policy.attributes import Attributes
 from mooring.admission.policy.evaluation import ConditionError, build_variables
 from mooring.admission.policy.matching import Index
-from mooring.api.admissionregistration_v1 import (
-    MutatingWebhookConfiguration,
-    ValidatingWebhookConfiguration,
-    WebhookClientConfig,
-)
+from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.extension.webhooks.admission import Hook, hooks_of
-
-CONFIGURATIONS: tuple[type[Resource], ...] = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 
 
 class CalledWebhook(NamedTuple):
@@ -43,27 +37,23 @@ class CalledWebhooks:
         """Index the webhooks; `labels` are those of namespaces; a missing namespace has only its name as a label."""
         every = [*objects]
         self._labels = labels
-        self._sorts: dict[str, Index[Any]] = {
-            "MutatingWebhookConfiguration": hooks_of(
-                each for each in every if isinstance(each, MutatingWebhookConfiguration)
-            ),
-            "ValidatingWebhookConfiguration": hooks_of(
-                each for each in every if isinstance(each, ValidatingWebhookConfiguration)
-            ),
+        self._hooks: dict[str, Index[Any]] = {
+            kind.__name__: hooks_of(each for each in every if isinstance(each, kind))
+            for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
         }
 
     def called_for(self, attributes: Attributes) -> list[CalledWebhook]:
         """Return the webhooks that the server would call for a write with these attributes."""
         if attributes.is_exempt:
             return []
-        return [
-            CalledWebhook(
-                hook.name, sort, hook.configuration, hook.ignores_failures, _service(hook.webhook.client_config)
-            )
-            for sort, hooks in self._sorts.items()
-            for hook in hooks.candidates(attributes)
-            if self._is_called(hook, attributes)
-        ]
+        found = []
+        for kind, hooks in self._hooks.items():
+            for hook in hooks.candidates(attributes):
+                if self._is_called(hook, attributes):
+                    service = hook.webhook.client_config.service
+                    place = None if service is None else (service.namespace, service.name)
+                    found.append(CalledWebhook(hook.name, kind, hook.configuration, hook.ignores_failures, place))
+        return found
 
     def _is_called(self, hook: Hook, attributes: Attributes) -> bool:
         match = hook.matcher.match(attributes, self._labels_of)
@@ -76,7 +66,3 @@ class CalledWebhooks:
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:
         return {"kubernetes.io/metadata.name": namespace, **self._labels.get(namespace, {})}
-
-
-def _service(config: WebhookClientConfig) -> tuple[str, str] | None:
-    return None if config.service is None else (config.service.namespace, config.service.name)

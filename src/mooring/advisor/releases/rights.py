@@ -107,7 +107,9 @@ def _unmatched(
             yield "verbs", verb, f"verb {word}{colon}"
 
 
-def _unmet(rule: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crossing: Crossing) -> Iterator[tuple[str, Demand]]:
+def _unmet(
+    rule: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crossing: Crossing
+) -> Iterator[tuple[str, Demand]]:
     for demand in _DEMANDS:
         if crossing.is_gate_on(demand.gate, end=False) or not crossing.is_gate_on(demand.gate, end=True):
             continue

@@ -193,14 +193,13 @@ class ChangeApplier:
             if node.metadata.name not in cluster.row_of:
                 self._world.put_node(node)
                 number += 1
-        return f"add {change.number} nodes " + (f"like {change.like}" if change.like else _size_text(templates))
-
-
-def _size_text(templates: tuple[Node, ...]) -> str:
-    first = (templates or manifests.DEFAULT_TEMPLATES)[0]
-    amounts = first.status.allocatable or first.status.capacity
-    shown = " and ".join(f"{amounts[name]} {name}" for name in ("cpu", "memory") if name in amounts)
-    return f"with {shown}" + ("" if templates else ", as nothing else is said (--like, --template)")
+        if change.like:
+            return f"add {change.number} nodes like {change.like}"
+        first = (templates or manifests.DEFAULT_TEMPLATES)[0]
+        amounts = first.status.allocatable or first.status.capacity
+        shown = " and ".join(f"{amounts[name]} {name}" for name in ("cpu", "memory") if name in amounts)
+        default = "" if templates else ", as nothing else is said (--like, --template)"
+        return f"add {change.number} nodes with {shown}{default}"
 
 
 def _with_taint(node: Node, taint: NodeTaint) -> Node:

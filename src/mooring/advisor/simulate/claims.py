@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from mooring.advisor.simulate.pod_creation import reference_to
 from mooring.advisor.simulate.pods import SimulatedPod, suffix_of, uid_of
 from mooring.api.core_v1 import (
     NodeSelector,
@@ -21,7 +22,7 @@ from mooring.api.core_v1 import (
     PodResourceClaimStatus,
     VolumeNodeAffinity,
 )
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.storage_v1 import CSINode, StorageClass
 from mooring.scheduler.facade import NO_PROVISIONER, SELECTED_NODE, AssumedPod, object_key
@@ -47,7 +48,10 @@ class Claims:
         if self._world.admission.admit(claim):
             return  # then its pod reports the missing claim
         claim.metadata.uid = uid_of("PersistentVolumeClaim", meta.namespace, meta.name)
-        self._world.put_object(self._bind_at_once(claim))
+        storage = self._storage_class_of(claim)
+        if storage is not None and storage.volume_binding_mode != "WaitForFirstConsumer":
+            claim = self._provision_volume(claim, "") if storage.provisioner != NO_PROVISIONER else claim
+        self._world.put_object(claim)
 
     def prepare(self, pod: Pod) -> Pod:
         """Create the claims of a new pod from its templates; return the pod with the claims' names in its status."""
@@ -59,7 +63,7 @@ class Claims:
                     namespace=pod.metadata.namespace,
                     labels=wanted.metadata.labels,
                     annotations=wanted.metadata.annotations,
-                    owner_references=[_owner_reference(pod)],
+                    owner_references=[reference_to(pod)],
                 )
                 self.create(PersistentVolumeClaim(metadata=meta, spec=wanted.spec))
         statuses = list(pod.status.resource_claim_statuses)
@@ -86,19 +90,13 @@ class Claims:
             uid=uid_of("ResourceClaim", namespace, name),
             labels=template.spec.metadata.labels,
             annotations={**template.spec.metadata.annotations, _POD_CLAIM_NAME: entry},
-            owner_references=[_owner_reference(pod)],
+            owner_references=[reference_to(pod)],
         )
         claim = ResourceClaim(
             api_version="resource.k8s.io/v1", kind="ResourceClaim", metadata=meta, spec=template.spec.spec
         )
         self._world.put_object(claim)
         return name
-
-    def _bind_at_once(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        storage = self._storage_class_of(claim)
-        if storage is None or storage.volume_binding_mode == "WaitForFirstConsumer":
-            return claim
-        return self._provision_volume(claim, "") if storage.provisioner != NO_PROVISIONER else claim
 
     def _storage_class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim.spec.storage_class_name
@@ -112,15 +110,12 @@ class Claims:
                 written = plugin.would_write(cycle, pod, node)
                 plugin.unreserve(cycle, pod, node)
                 for obj in written:
-                    self._put_object(obj)
-
-    def _put_object(self, obj: Resource) -> None:
-        if isinstance(obj, PersistentVolume):
-            self._bind_volume(obj)
-        elif isinstance(obj, PersistentVolumeClaim):
-            self._world.put_object(self._provision_volume(obj, obj.metadata.annotations[SELECTED_NODE]))
-        else:
-            self._world.put_object(obj)
+                    if isinstance(obj, PersistentVolume):
+                        self._bind_volume(obj)
+                    elif isinstance(obj, PersistentVolumeClaim):
+                        self._world.put_object(self._provision_volume(obj, obj.metadata.annotations[SELECTED_NODE]))
+                    else:
+                        self._world.put_object(obj)
 
     def _bind_volume(self, volume: PersistentVolume) -> None:
         self._world.put_object(structs.replace(volume, status=structs.replace(volume.status, phase="Bound")))
@@ -191,13 +186,6 @@ class Claims:
                 allocation = found.status.allocation if users else None
                 status = structs.replace(found.status, reserved_for=users, allocation=allocation)
                 self._world.put_object(structs.replace(found, status=status))
-
-
-def _owner_reference(pod: Pod) -> OwnerReference:
-    meta = pod.metadata
-    return OwnerReference(
-        api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True, block_owner_deletion=True
-    )
 
 
 def _with_volume(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:

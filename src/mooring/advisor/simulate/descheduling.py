@@ -187,9 +187,8 @@ class Descheduler:
         is_local = any(each.empty_dir is not None or each.host_path is not None for each in pod.pod.spec.volumes)
         if is_local and not arguments.get("evictLocalStoragePods"):
             return False
-        return not arguments.get("nodeFit") or self._fits_elsewhere(pod)
-
-    def _fits_elsewhere(self, pod: SimulatedPod) -> bool:
+        if not arguments.get("nodeFit"):
+            return True
         explained = self._world.engine.explain(with_node(pod.pod, ""))
         return any(each.status.is_success for name, each in explained.items() if name != pod.node)
 

@@ -246,14 +246,13 @@ def _required_label(selector: Selector) -> tuple[str, str]:
 
 
 def _expected_and_desired(entry: _CountedBudget) -> tuple[int, int]:
+    owners = [pod.owner for pod in entry.pods.values()]
+
+    def sum_replicas() -> int:
+        replicas = {owner.display_name: owner.desired for owner in owners if owner is not None}
+        return 0 if None in owners else sum(replicas.values())
+
     try:
-        return disruption_budgets.expected_and_desired(entry.budget.spec, len(entry.pods), lambda: _scale(entry))
+        return disruption_budgets.expected_and_desired(entry.budget.spec, len(entry.pods), sum_replicas)
     except PercentError:
         return 0, 0
-
-
-def _scale(entry: _CountedBudget) -> int:
-    owners = [pod.owner for pod in entry.pods.values()]
-    if None in owners:
-        return 0
-    return sum({owner.display_name: owner.desired for owner in owners if owner is not None}.values())

@@ -72,14 +72,11 @@ def nodes_like(templates: tuple[Node, ...], number: int, first: int = 0) -> Iter
     """Yield `number` nodes with generated names, copied from the templates by turns."""
     templates = templates or DEFAULT_TEMPLATES
     for index in range(first, first + number):
-        yield _node_like(templates[index % len(templates)], index)
-
-
-def _node_like(template: Node, index: int) -> Node:
-    node = with_name(template, f"{(template.metadata.name or 'node').rstrip('-')}-{index}")
-    amounts, capacity = node.status.allocatable, node.status.capacity
-    status = structs.replace(node.status, allocatable=amounts or capacity, capacity=capacity or amounts)
-    return structs.replace(node, status=status)
+        template = templates[index % len(templates)]
+        node = with_name(template, f"{(template.metadata.name or 'node').rstrip('-')}-{index}")
+        amounts, capacity = node.status.allocatable, node.status.capacity
+        status = structs.replace(node.status, allocatable=amounts or capacity, capacity=capacity or amounts)
+        yield structs.replace(node, status=status)
 
 
 def with_name(template: Node, name: str) -> Node:

@@ -22,7 +22,7 @@ from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import read_nodes, template_of, with_name
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api.apps_v1 import DaemonSet
-from mooring.api.core_v1 import Container, Node, Pod
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
@@ -48,6 +48,7 @@ _READY_SECONDS = 90.0
 _MOST_NODES = 1000
 _CHOSEN_LABELS = frozenset({"topology.kubernetes.io/zone", "karpenter.sh/capacity-type"})
 """Well-known labels that Karpenter chooses when it launches an instance; it chooses those of custom labels too."""
+_WELL_KNOWN_DOMAINS = ("kubernetes.io", "k8s.io", "karpenter.sh", "k8s.aws", "azure.com")
 _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECASE | re.DOTALL)
 """The size of a node group in cluster-autoscaler's status, in the old text format and in YAML."""
 
@@ -153,9 +154,8 @@ async def read_pool_objects(client: Client) -> list[RawObject]:
     path = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
     status = await _get_json(client, path)
     trees = [{"apiVersion": "v1", "kind": "ConfigMap", **status}] if status else []
-    pools = await _list_objects(client, "karpenter.sh/v1", "NodePool") or await _list_objects(
-        client, "karpenter.sh/v1beta1", "NodePool"
-    )
+    pools = await _list_objects(client, "karpenter.sh/v1", "NodePool")
+    pools = pools or await _list_objects(client, "karpenter.sh/v1beta1", "NodePool")
     for group, kind in sorted({_node_class_kind(each) for each in pools} - {("", "")}):
         preferred = (await _get_json(client, f"/apis/{group}")).get("preferredVersion", {}).get("groupVersion", "")
         trees += await _list_objects(client, preferred, kind)
@@ -228,7 +228,10 @@ def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObje
     except msgspec.ValidationError as error:
         return NodePool(given.name, (), problem=f"its NodePool cannot be read: {error}")
     wanted = spec.template.spec
-    candidates = own or [node for node in snapshot.all(Node) if _meets_all(node, wanted.requirements)]
+    binding = [each for each in wanted.requirements if not _is_karpenters_choice(each.key)]
+    candidates = own or [
+        node for node in snapshot.all(Node) if all(each.allows(node.metadata.labels.get(each.key)) for each in binding)
+    ]
     problem = _node_class_problem(raw, wanted.node_class_ref)
     if not candidates:
         unknown = "no node of the cluster shows what its instances look like: name a template with --pool FILE"
@@ -247,17 +250,8 @@ def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObje
     return NodePool(name, templates, maximum, weight=spec.weight, problem=problem)
 
 
-def _meets_all(node: Node, requirements: Sequence["_Requirement"]) -> bool:
-    """Return whether a node's labels meet a NodePool's requirements, except for labels that Karpenter chooses later."""
-    labels = node.metadata.labels
-    return all(_is_karpenters_choice(each.key) or each.allows(labels.get(each.key)) for each in requirements)
-
-
 def _is_karpenters_choice(key: str) -> bool:
-    domain = key.rpartition("/")[0]
-    return key in _CHOSEN_LABELS or not domain.endswith(
-        ("kubernetes.io", "k8s.io", "karpenter.sh", "k8s.aws", "azure.com")
-    )
+    return key in _CHOSEN_LABELS or not key.rpartition("/")[0].endswith(_WELL_KNOWN_DOMAINS)
 
 
 def _node_class(raw: Iterable[RawObject], reference: "_NodeClassRef") -> dict[str, Any] | None:
@@ -274,9 +268,8 @@ def _node_class_problem(raw: Iterable[RawObject], reference: "_NodeClassRef") ->
         return f"its {reference.kind} {reference.name} does not exist"
     for each in (found.get("status") or {}).get("conditions") or ():
         if each.get("type") == "Ready" and each.get("status") == "False":
-            return (
-                f"its {reference.kind} {reference.name} is not ready: {each.get('message') or each.get('reason', '')}"
-            )
+            why = each.get("message") or each.get("reason", "")
+            return f"its {reference.kind} {reference.name} is not ready: {why}"
     return ""
 
 
@@ -329,7 +322,11 @@ def _put_instance(asked: Engine, node: Node, daemons: Iterable[DaemonSet], optio
     for each in daemons:
         template = each.spec.template.spec
         if daemon_nodes.Placement(template, options).evaluate(node).should_run:
-            containers = [_with_requests(container) for container in template.containers]
+            containers = []
+            for container in template.containers:  # missing requests are the limits, as the API server sets them
+                given = container.resources
+                resources = structs.replace(given, requests={**given.limits, **given.requests})
+                containers.append(structs.replace(container, resources=resources))
             meta = ObjectMeta(
                 name=f"{each.metadata.name}-{node.metadata.name}",
                 namespace=each.metadata.namespace,
@@ -339,13 +336,6 @@ def _put_instance(asked: Engine, node: Node, daemons: Iterable[DaemonSet], optio
             pods.append(Pod(metadata=meta, spec=spec))
             asked.put(pods[-1])
     return pods
-
-
-def _with_requests(container: Container) -> Container:
-    """Return a container whose missing requests are set to its limits, as the API server does."""
-    given = container.resources
-    requests = {**given.limits, **given.requests}
-    return structs.replace(container, resources=structs.replace(given, requests=requests))
 
 
 def _remove_instance(asked: Engine, node: Node, pods: Iterable[Pod]) -> None:

@@ -8,7 +8,7 @@ from mooring.advisor.simulate.applying import ChangeApplier
 from mooring.advisor.simulate.changes import AFTERMATH, Scenario, ScenarioError, Step
 from mooring.advisor.simulate.descheduling import INTERVAL_SECONDS, Descheduler
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.pods import SimulatedPod, Workload, display_name_of
+from mooring.advisor.simulate.pods import SimulatedPod, display_name_of
 from mooring.advisor.simulate.results import Moment, Room
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import TimePassing
@@ -17,7 +17,6 @@ from mooring.advisor.simulate.world import Progress, World
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Pod
-from mooring.api.meta_v1 import Resource
 from mooring.constraints.requests import CPU, MEMORY
 
 _MOST_DESCHEDULER_RUNS = 12
@@ -66,7 +65,7 @@ class SimulationRun:
             self._advance_to(self.scenario.until)
         if self.scenario.until_full:
             self._doing = "adding pods until one does not fit"
-            self.room = fill(self.world, self.scheduling, self._applying, self._progress)
+            self.room = _FillRun(self.world, self.scheduling, self._applying).run(self._progress)
         self._add_moment("")
         self.is_complete = self.room is None or self.room.is_complete
 
@@ -132,23 +131,21 @@ class SimulationRun:
 _REPORT_EVERY = 256
 
 
-def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, report: Callable[[], None]) -> Room:
-    """Add pods of the one workload added last until one does not fit; return how many fit. Raise ScenarioError."""
-    wanted = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
-    if len(wanted) != 1:
-        what = "several workloads were" if wanted else "no workload was"
-        raise ScenarioError(f"until full: {what} added last; it takes one, to know what to add more of")
-    return _FillRun(world, scheduling, applying, wanted[0]).run(report)
-
-
 class _FillRun:
-    def __init__(self, world: World, scheduling: Scheduling, applying: ChangeApplier, wanted: Resource) -> None:
-        self._world = world
-        self._scheduling = scheduling
-        self._applying = applying
-        self._wanted = wanted
-        self._name = display_name_of(wanted)
-        self._owner = None if isinstance(wanted, Pod) else self._find_workload(wanted)
+    """Adds pods of the one workload that was added last, until one does not fit."""
+
+    def __init__(self, world: World, scheduling: Scheduling, applying: ChangeApplier) -> None:
+        """Find the workload. Raise ScenarioError if several workloads or none were added last."""
+        added = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
+        if len(added) != 1:
+            what = "several workloads were" if added else "no workload was"
+            raise ScenarioError(f"until full: {what} added last; it takes one, to know what to add more of")
+        self._world, self._scheduling, self._applying, self._wanted = world, scheduling, applying, added[0]
+        self._name = display_name_of(self._wanted)
+        meta = self._wanted.metadata
+        self._owner = world.workloads.current_workload(self._wanted.kind, meta.namespace, meta.name)
+        if self._owner is None and not isinstance(self._wanted, Pod):
+            raise ScenarioError(f"until full: {self._name} is not there; was it rejected?")
 
     def run(self, report: Callable[[], None]) -> Room:
         world, fits = self._world, 0
@@ -168,7 +165,9 @@ class _FillRun:
                 self._scheduling.run()
                 if not pod.node:
                     limit = world.message_of(pod)
-                    self._remove_last(pod)
+                    if self._owner is not None:
+                        self._owner.wanted -= 1
+                    world.delete(pod, recreate=False)
                     return Room(workload=self._name, fits=fits, limit=limit)
                 fits += 1
                 if not fits % _REPORT_EVERY:
@@ -177,12 +176,6 @@ class _FillRun:
             return Room(workload=self._name, fits=fits, limit="interrupted", is_complete=False)
         finally:
             self._scheduling.allow_preemption = True
-
-    def _find_workload(self, wanted: Resource) -> Workload:
-        owner = self._world.workloads.current_workload(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
-        if owner is not None:
-            return owner
-        raise ScenarioError(f"until full: {self._name} is not there; was it rejected?")
 
     def _add_pod(self, number: int) -> SimulatedPod | None:
         owner = self._owner
@@ -196,8 +189,3 @@ class _FillRun:
             owner.wanted -= 1
             return None
         return next(reversed(owner.pods.values()))
-
-    def _remove_last(self, pod: SimulatedPod) -> None:
-        if self._owner is not None:
-            self._owner.wanted -= 1
-        self._world.delete(pod, recreate=False)

@@ -24,6 +24,7 @@ class Usage:
     requested: dict[str, NDArray[np.float64]]
 
     def fractions(self, resource: str) -> NDArray[np.float64]:
+        """Return the requested fraction of a resource by node; 0 for nodes without it."""
         requested, allocatable = self.requested[resource], self.allocatable[resource]
         return np.divide(requested, allocatable, out=np.zeros_like(requested), where=allocatable > 0)
 

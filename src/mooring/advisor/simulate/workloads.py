@@ -125,7 +125,8 @@ class Workloads:
 
     def put(self, obj: Resource) -> None:
         """Add or update a workload: create, delete or roll out pods."""
-        obj = self._with_identity(obj)
+        before = self.find(obj.kind, obj.metadata.namespace, obj.metadata.name)
+        obj = with_uid(obj, before.metadata.uid if before is not None else "")
         if isinstance(obj, Deployment):
             self._put_deployment(obj)
             return
@@ -414,26 +415,16 @@ class Workloads:
 
     def _register(self, owner: Workload) -> Workload:
         self._all[owner.key] = owner
-        above = _deployment_of(owner)
-        if above is not None:
-            self._sets.setdefault(above, []).append(owner)
+        above = controller_of(owner.object.metadata) if isinstance(owner.object, ReplicaSet) else None
+        if above is not None and above.kind == "Deployment":
+            self._sets.setdefault((owner.namespace, above.name), []).append(owner)
         if owner.kind == "DaemonSet":
             self._daemons.append(owner)
         return owner
 
-    def _with_identity(self, obj: Resource) -> Resource:
-        before = self.find(obj.kind, obj.metadata.namespace, obj.metadata.name)
-        return with_uid(obj, before.metadata.uid if before is not None else "")
-
 
 def _key_of(obj: Resource) -> tuple[str, str]:
     return obj.metadata.namespace, obj.metadata.name
-
-
-def _deployment_of(owner: Workload) -> tuple[str, str] | None:
-    references = owner.object.metadata.owner_references if owner.object is not None else []
-    above = next((entry for entry in references if entry.controller and entry.kind == "Deployment"), None)
-    return (owner.namespace, above.name) if above is not None and owner.kind == "ReplicaSet" else None
 
 
 def _as_replica_set(owner: Workload) -> ReplicaSet:

@@ -25,7 +25,7 @@ from mooring.advisor.simulate.manifests import with_name
 from mooring.advisor.simulate.node_pools import GROUP_LABELS
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
-from mooring.advisor.simulate.pods import Departure, SimulatedPod, Workload
+from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.running import ReportProgress
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import StartTime, TimePassing, measured_start
@@ -390,6 +390,9 @@ class _NodeRollout:
     def result(self) -> Rollout:
         nodes = [_drain_of(each, self._start) for each in (*self._done, *self._active)]
         finished = [each.ended - self._start for each in self._done]
+        # Pods of DaemonSets are deleted only with their node.
+        evicted = (each for each in self._world.record.evictions if is_drainable(each.pod))
+        departures = [departure_of(each, self._world) for each in evicted]
         return Rollout(
             seconds=round(max(finished, default=0.0), 3),
             nodes=tuple(nodes),
@@ -400,10 +403,9 @@ class _NodeRollout:
                 for name, (count, longest) in sorted(self._delays.items(), key=lambda each: -each[1][1])
             ),
             interruptions=self._interruptions(),
-            moves=tuple(  # pods of DaemonSets are deleted only with their node
-                _move_of(each, self._world, self._start)
-                for each in self._world.record.evictions
-                if is_drainable(each.pod)
+            moves=tuple(
+                Move(round(each.at - self._start, 3), each.pod, each.owner, each.node, each.replacement_node)
+                for each in departures
             ),
             daemon_pods=sum(pod.is_daemon for pod in self._world.pods.values()),
             timeline=tuple(self._timeline),
@@ -436,12 +438,6 @@ def _drain_of(each: _Draining, start: float) -> NodeDrain:
         None if moment is None else round(moment - start, 3) for moment in (each.started, each.drained, each.ready)
     )
     return NodeDrain(each.name, each.pool, started or 0.0, drained, ready, each.evicted, each.forced)
-
-
-def _move_of(departure: Departure, world: World, start: float) -> Move:
-    found = departure_of(departure, world)
-    at = round(found.at - start, 3)
-    return Move(at=at, pod=found.pod, owner=found.owner, node=found.node, to=found.replacement_node)
 
 
 def _with_kubelet(node: Node, version: str) -> Node:

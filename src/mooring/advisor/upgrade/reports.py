@@ -17,9 +17,8 @@ Table = tuple[Row, list[Row]]
 
 def headline(result: UpgradeCheck) -> str:
     """Return the verdict in a sentence."""
-    drains = (
-        f"; {len(result.rollout.nodes)} nodes in {format_seconds(result.rollout.seconds)}" if result.rollout else ""
-    )
+    drained = result.rollout
+    drains = f"; {len(drained.nodes)} nodes in {format_seconds(drained.seconds)}" if drained else ""
     return f"{result.from_version} to {result.to_version}: {result.verdict}{drains}"
 
 

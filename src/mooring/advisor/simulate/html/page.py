@@ -99,14 +99,9 @@ def sections(result: Simulation) -> Iterable[Markup]:
         yield _comparison(result.comparison)
     for found in (*reports.pod_tables(result), reports.placement_table(result)):
         if found.rows:
-            shown = table(("Pod", *found.header), found.rows[:_MAX_ROWS])
-            yield card(found.title, shown, _hidden_rows_note(len(found.rows)))
-
-
-def _hidden_rows_note(number: int) -> Markup:
-    if number <= _MAX_ROWS:
-        return Markup("")
-    return tag("p", f"and {number - _MAX_ROWS:,} more; the outputs json and csv have all of them.", class_="soft")
+            shown, hidden = table(("Pod", *found.header), found.rows[:_MAX_ROWS]), len(found.rows) - _MAX_ROWS
+            text = f"and {hidden:,} more; the outputs json and csv have all of them."
+            yield card(found.title, shown, tag("p", text, class_="soft") if hidden > 0 else "")
 
 
 def _utilisation(result: Simulation) -> Markup:
@@ -164,9 +159,8 @@ def _heat_maps(result: Simulation) -> Markup:
     text = "A square is a node, in the order of their names; point at one to see which."
     several = pictures.nodes_per_cell(len(ordered))
     if several > 1:
-        text = (
-            f"A square stands for {several} nodes, by their average, in the order of their names; point at one to see."
-        )
+        text = f"A square stands for {several} nodes, by their average, in the order of their names; "
+        text += "point at one to see."
     return card("Nodes", tag("p", text, class_="soft"), *drawn, pictures.heat_legend())
 
 
@@ -231,24 +225,17 @@ def replay_page(result: Replayed) -> str:
     """Return the HTML page of a replayed trace: numbers first, then a chart of every measure over time."""
     title = f"{result.workload} replayed"
     text = f"On {result.cluster}, {result.scheduler}, seed {result.seed}."
+    problem = "" if result.is_complete else "It was interrupted: this is how far it got. "
+    problem += f"{result.skipped:,} lines of the trace were skipped." if result.skipped else ""
+    warning = tag("p", problem, class_="notice") if problem else ""
+    shown = ("arrived", "placed", "running", "pending", "given up", "preempted", "evicted", "nodes", "nodes in use")
+    numbers = [(name, round(result.numbers[name]), "") for name in shown if name in result.numbers]
     body = together(
-        tag("header", tag("h1", title), tag("p", text, class_="soft"), _warning(result), _figures(result)),
+        tag("header", tag("h1", title), tag("p", text, class_="soft"), warning, figures(numbers)),
         tag("main", *_sections(result)),
         tag("footer", "Simulated by Mooring. Nothing was changed."),
     )
     return document(title, body)
-
-
-def _warning(result: Replayed) -> Markup:
-    text = "" if result.is_complete else "It was interrupted: this is how far it got. "
-    text += f"{result.skipped:,} lines of the trace were skipped." if result.skipped else ""
-    return tag("p", text, class_="notice") if text else Markup("")
-
-
-def _figures(result: Replayed) -> Markup:
-    numbers = result.numbers
-    shown = ("arrived", "placed", "running", "pending", "given up", "preempted", "evicted", "nodes", "nodes in use")
-    return figures((name, round(numbers[name]), "") for name in shown if name in numbers)
 
 
 def _sections(result: Replayed) -> Iterator[Markup]:

@@ -61,13 +61,10 @@ class Recorder:
                 case NodeGoes(name=name):
                     nodes.pop(name, None)
 
-    @property
-    def is_continued(self) -> bool:
-        """Return whether the recording continues an earlier one, whose nodes are known."""
-        return bool(self._tracker.nodes)
-
-    def knows_any(self, nodes: Iterable[Node]) -> bool:
-        return any(self._name(node.metadata.name, "node") in self._tracker.nodes for node in nodes)
+    def is_of_another_cluster(self, nodes: Iterable[Node]) -> bool:
+        """Return whether the recording continues an earlier one that has none of these nodes."""
+        known = self._tracker.nodes
+        return bool(known) and all(self._name(node.metadata.name, "node") not in known for node in nodes)
 
     def remove_missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
         """Write removals of the pods and nodes that the file contains and the fully listed cluster does not."""
@@ -132,7 +129,7 @@ class Recorder:
 
 async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
     """Record the pods and nodes of a live cluster until `stop` is set. Raise TraceError for another cluster's file."""
-    if recorder.is_continued and not recorder.knows_any((await client.list(Node)).items):
+    if recorder.is_of_another_cluster((await client.list(Node)).items):
         raise TraceError(
             "none of its nodes is there: it is of another cluster, or was anonymised with another --secret"
         )

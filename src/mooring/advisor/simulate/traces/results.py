@@ -48,6 +48,8 @@ def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes
     recorded, placements = replay.recorded, replay.placements
     odd = [f"{each.number:,} {what}: the first was {each.first}" for what, each in replay.tally.odd.items()]
     elsewhere = sum(placements.get(pod, "") != node for pod, node in recorded.items()) if recorded else None
+    pending = (pod for pod in replay.world.pods.values() if not pod.node)
+    waiting = Counter(replay.world.message_of(pod) or "not tried yet" for pod in pending)
     return Replayed(
         cluster=cluster,
         workload=workload,
@@ -57,19 +59,11 @@ def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes
         numbers=replay.numbers(),
         allocated={resource: curve.points() for resource, curve in replay.tally.curves.items()},
         samples=replay.tally.samples,
-        pending=_pending(replay),
+        pending=dict(waiting.most_common()),
         placements=placements,
         elsewhere=elsewhere,
         notes=[*(notes or []), *odd],
     )
-
-
-def _pending(replay: Replay) -> dict[str, int]:
-    world = replay.world
-    if len(world.pods) == world.running:
-        return {}
-    found = Counter(world.message_of(pod) or "not tried yet" for pod in world.pods.values() if not pod.node)
-    return dict(found.most_common())
 
 
 def columns_of(rows: Sequence[Mapping[str, object]]) -> list[str]:
