@@ -9,7 +9,8 @@ import logging
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -35,6 +36,18 @@ def configure(verbosity: int = 0, form: Literal["text", "json"] = "text", *, ove
     root.handlers[:] = [handler]
     root.propagate = False
     root.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG))
+
+
+@contextmanager
+def silenced(name: str) -> Iterator[None]:
+    """Drop all log lines of a logger and of those below it while the context is entered."""
+    logger = get(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 class Once:

@@ -4,9 +4,8 @@
 programs call `Linter(settings).lint(name, text)`.
 """
 
-import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from mooring.advisor.lint.positions import Positions
 from mooring.advisor.lint.rules import Finding, Problem, Report
 from mooring.api.codec import DecodeError, YamlError
 from mooring.api.json_tree import MAX_BYTES
+from mooring.base import logs
 
 _MAX_CACHED = 10_000
 _MAX_CACHED_LENGTH = 64 * 1024
@@ -112,16 +112,9 @@ class Linter:
         return problems
 
 
-@contextmanager
-def without_logs() -> Iterator[None]:
+def without_logs() -> AbstractContextManager[None]:
     """Suppress the logs of the code that matches taints and terms; lint reports its errors as findings."""
-    logger = logging.getLogger("mooring.constraints")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+    return logs.silenced("mooring.constraints")
 
 
 def _for_release(problems: list[Problem], release: list[Problem]) -> list[Problem]:

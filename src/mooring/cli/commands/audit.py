@@ -196,7 +196,7 @@ def _audit_cluster(
         snapshot,
         question,
         profiles=scheduler.profiles,
-        scheduler_config_file=_config_file(),
+        scheduler_config_file=click.get_current_context().params["scheduler_config"],
         has_stored_versions=source.data_dir is not None,
     )
     if seconds is None:
@@ -204,11 +204,6 @@ def _audit_cluster(
     from mooring.cli.support.rehearsal import add_rehearsal
 
     return add_rehearsal(snapshot, question, found, scheduler.profiles, seconds)
-
-
-def _config_file() -> Path | None:
-    value = click.get_current_context().params.get("scheduler_config")
-    return value if isinstance(value, Path) else None
 
 
 def _print(found: "Audit", output: str) -> None:

@@ -5,16 +5,15 @@ not run as things are.
 """
 
 import asyncio
-import logging
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support import completions
 from mooring.cli.support.cluster_source import (
@@ -26,7 +25,7 @@ from mooring.cli.support.cluster_source import (
     snapshot_component,
 )
 from mooring.cli.support.flags import FILE_OR_STDIN
-from mooring.cli.support.output import name_as_called, output_option, print_data
+from mooring.cli.support.output import name_as_called, output_option, paint, print_data
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.simulation_settings import pool_facts, pool_objects, pool_option, read_pools, settings_of
 
@@ -36,13 +35,6 @@ if TYPE_CHECKING:
     from mooring.advisor.snapshot import RawObject, Snapshot
     from mooring.api.meta_v1 import Resource
 
-_STYLES: dict[str, dict[str, Any]] = {
-    "title": {"bold": True},
-    "good": {"fg": "green"},
-    "bad": {"fg": "red"},
-    "quiet": {"dim": True},
-    "command": {"fg": "cyan"},
-}
 FAILED = 3
 _PAUSE_SECONDS = 0.5
 """Changes within this time are one change to `--watch`."""
@@ -118,7 +110,7 @@ def explain(
         is_everywhere=all_namespaces, output=output, verbose=verbose, pools=pools,
         pool_objects=pool_objects(pools, source),
     )  # fmt: skip
-    with _without_constraint_logs():
+    with logs.silenced("mooring.constraints"):  # constraint errors are reasons
         if watch:
             asyncio.run(_watch(question))
             return
@@ -132,17 +124,6 @@ def _kinds() -> "Collection[type[Resource]]":
     from mooring.advisor.explain import KINDS
 
     return KINDS
-
-
-@contextmanager
-def _without_constraint_logs() -> Iterator[None]:
-    log = logging.getLogger("mooring.constraints")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 class _Question(msgspec.Struct, frozen=True):
@@ -185,11 +166,11 @@ class _Question(msgspec.Struct, frozen=True):
         is_text = self.output in ("table", "wide")
 
         def print_causes(found: Overview) -> None:
-            _echo(text.cause_lines(found, verbose=is_verbose, style=_style))
+            _echo(text.cause_lines(found, verbose=is_verbose, style=paint))
 
         found = self.answer(snapshot, settings, print_causes if is_text else None)
         if isinstance(found, Overview) and is_text:
-            _echo(text.remedy_lines(found, verbose=is_verbose, style=_style))
+            _echo(text.remedy_lines(found, verbose=is_verbose, style=paint))
         else:
             self.print(found)
         return not _is_problem(found)
@@ -248,10 +229,10 @@ class _Question(msgspec.Struct, frozen=True):
         if self.output in ("json", "yaml"):
             print_data(msgspec.to_builtins(found), self.output)
         elif isinstance(found, Overview):
-            _echo(text.cause_lines(found, verbose=self.verbose, style=_style))
-            _echo(text.remedy_lines(found, verbose=self.verbose, style=_style))
+            _echo(text.cause_lines(found, verbose=self.verbose, style=paint))
+            _echo(text.remedy_lines(found, verbose=self.verbose, style=paint))
         else:
-            _echo(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=_style))
+            _echo(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=paint))
 
 
 def _is_problem(found: "Overview | SchedulingExplanation") -> bool:
@@ -259,10 +240,6 @@ def _is_problem(found: "Overview | SchedulingExplanation") -> bool:
     from mooring.advisor.explain.results import PROBLEMS
 
     return bool(found.groups) if isinstance(found, Overview) else found.state in PROBLEMS
-
-
-def _style(text: str, style: str) -> str:
-    return click.style(text, **_STYLES[style])
 
 
 def _echo(lines: Iterator[str]) -> None:

@@ -12,11 +12,10 @@ import click
 
 from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules, runner, sources
 from mooring.advisor.lint.cluster import read_nodes
-from mooring.advisor.lint.facts import ClusterFacts, facts_of
+from mooring.advisor.lint.facts import ClusterFacts, facts_of, served_by
 from mooring.advisor.lint.sources import Source, UnreadableError
 from mooring.advisor.policies.evaluation import POLICIES
 from mooring.api.core_v1 import LimitRange, Namespace, Node, ResourceQuota
-from mooring.api.core_v1 import Node as CoreNode
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass
 from mooring.api.scheduling_v1 import PriorityClass
@@ -26,17 +25,17 @@ from mooring.base.component import Component
 from mooring.cli.support.cluster_source import (
     ClusterSource,
     are_versions_given,
-    served_kinds,
+    ask_server,
     show_notes,
     snapshot_component,
 )
-from mooring.cli.support.flags import FILE_OR_FOLDER, component_flags, join_values, kubeconfig_flags
+from mooring.cli.support.flags import FILE_OR_FOLDER, component_flags, join_values, kubeconfig_flags, split_names
 from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.output import output_option
 from mooring.cli.support.process_settings import cores
 
 _KINDS: tuple[type[Resource], ...] = (
-    CoreNode, Namespace, LimitRange, ResourceQuota, PriorityClass, DeviceClass, StorageClass, *POLICIES
+    Node, Namespace, LimitRange, ResourceQuota, PriorityClass, DeviceClass, StorageClass, *POLICIES
 )  # fmt: skip
 """What is read of a live cluster."""
 _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
@@ -44,7 +43,7 @@ _SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
 
 
 def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
-    named = [word.strip() for value in values for word in value.split(",") if word.strip()]
+    named = split_names(",".join(values))
     unknown = [word for word in named if word not in rules.BY_NAME]
     if unknown:
         raise click.BadParameter(f"{', '.join(unknown)} is no rule; docs/lint.md lists them")
@@ -181,7 +180,7 @@ def _facts(source: ClusterSource, running: Component) -> tuple[Component, Cluste
     snapshot = source.read(_KINDS, raw=False) if live else source.read()
     component, notes = snapshot_component(snapshot, running, is_cluster=not live)
     show_notes(notes)
-    return component, facts_of(snapshot, served_kinds(source)) if live else facts_of(snapshot)
+    return component, facts_of(snapshot, ask_server(source, served_by)) if live else facts_of(snapshot)
 
 
 def _kubernetes_component(kubernetes: str) -> Component:

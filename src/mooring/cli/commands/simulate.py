@@ -5,10 +5,12 @@ holds, 130 after Ctrl-C (what is known by then is printed).
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from msgspec import structs
 
 from mooring.base import component
 from mooring.base.component import Component
@@ -24,7 +26,7 @@ from mooring.cli.support.cluster_source import (
     snapshot_component,
 )
 from mooring.cli.support.flags import FILE, NEW_FILE
-from mooring.cli.support.output import output_option, print_data, print_lines, write_page
+from mooring.cli.support.output import output_option, print_data, print_lines, print_result, write_page
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
@@ -160,6 +162,7 @@ def simulate(
       mooring simulate compare 'results/runs/*.FGD.*' 'results/runs/*.BestFit.*'
     """
     import mooring.advisor.simulate as package
+    from mooring.advisor.simulate.manifests import read_nodes
     from mooring.cli.support.simulation_changes import steps_of
 
     if words:
@@ -167,14 +170,14 @@ def simulate(
         return
     wanted = [_condition(text) for text in conditions]
     try:
-        templates = _templates(template)
+        templates = read_nodes(template.read_bytes(), str(template)) if template is not None else ()
         scenario, cluster = _scenario(scenario_path)
-        scenario = _with_flags(
+        scenario = replace(
             scenario,
-            steps=tuple(steps_of(click.get_current_context().meta[_ORDER], templates)),
-            keep_pending=keep_pending,
-            until_full=until_full,
-            seed=seed,
+            steps=(*scenario.steps, *steps_of(click.get_current_context().meta[_ORDER], templates)),
+            seed=scenario.seed if seed is None else seed,
+            keep_pending=scenario.keep_pending or keep_pending,
+            until_full=scenario.until_full or until_full,
         )
         if descheduler is not None:
             scenario = _with_descheduler(scenario, descheduler)
@@ -197,7 +200,9 @@ def simulate(
         with defer_collection(), SimulationProgress() as report:
             result = package.simulate(snapshot, scenario, settings, report=report)
             if other is not None and result.is_complete:
-                result = _with_comparison(result, package.simulate(snapshot, scenario, other, report=report))
+                second = package.simulate(snapshot, scenario, other, report=report)
+                comparison = package.compare(result, second)
+                result = structs.replace(result, comparison=comparison, is_complete=second.is_complete)
     except package.ScenarioError as problem:
         raise click.ClickException(str(problem)) from problem
     if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
@@ -242,12 +247,6 @@ def _condition(text: str) -> "Condition":
         raise click.UsageError(f"--fail-if: {problem}") from problem
 
 
-def _templates(path: Path | None) -> "tuple[Node, ...]":
-    from mooring.advisor.simulate.manifests import read_nodes
-
-    return read_nodes(path.read_bytes(), str(path)) if path is not None else ()
-
-
 def _scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
     from mooring.advisor.simulate import Scenario, ScenarioError, scenario_file
 
@@ -259,21 +258,7 @@ def _scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
         raise ScenarioError(f"{path}: {problem}") from problem
 
 
-def _with_flags(scenario: "Scenario", **flags: Any) -> "Scenario":
-    from dataclasses import replace
-
-    return replace(
-        scenario,
-        steps=(*scenario.steps, *flags["steps"]),
-        seed=scenario.seed if flags["seed"] is None else flags["seed"],
-        keep_pending=scenario.keep_pending or flags["keep_pending"],
-        until_full=scenario.until_full or flags["until_full"],
-    )
-
-
 def _with_descheduler(scenario: "Scenario", path: Path) -> "Scenario":
-    from dataclasses import replace
-
     from mooring.advisor.simulate.descheduling import read_policy
 
     profiles, unknown = read_policy(path.read_bytes(), str(path))
@@ -338,28 +323,15 @@ def _other_settings(text: str | None, running: Component, scheduler: SchedulerCh
     return settings_of(other, scheduler, text)
 
 
-def _with_comparison(result: "Simulation", other: "Simulation") -> "Simulation":
-    from msgspec import structs
-
-    from mooring.advisor.simulate import compare
-
-    return structs.replace(result, comparison=compare(result, other), is_complete=other.is_complete)
-
-
 def _print(result: "Simulation", output: str) -> None:
-    import msgspec
-
     from mooring.advisor.simulate import reports
 
-    match output:
-        case "json":
-            click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
-        case "yaml":
-            print_data(msgspec.to_builtins(result), output)
-        case "csv":
-            click.echo(reports.as_csv(result), nl=False)
-        case "markdown":
-            click.echo(reports.as_markdown(result))
-        case _:
-            for line in reports.lines(result, wide=output == "wide"):
-                click.echo(click.style(line, bold=True) if line[:4].isupper() else line)
+    if print_result(result, output):
+        return
+    if output == "csv":
+        click.echo(reports.as_csv(result), nl=False)
+    elif output == "markdown":
+        click.echo(reports.as_markdown(result))
+    else:
+        for line in reports.lines(result, wide=output == "wide"):
+            click.echo(click.style(line, bold=True) if line[:4].isupper() else line)

@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from mooring.cli.support.cluster_source import ClusterSource, show_notes, snapshot_component
-from mooring.cli.support.flags import FILE, MANIFESTS, NEW_FILE, LogFlags, log_flags
+from mooring.cli.support.flags import FILE, MANIFESTS, NEW_FILE, LogFlags, log_flags, split_names
 from mooring.cli.support.process_settings import cores, defer_collection
 from mooring.cli.support.server_flags import server_flags
 from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess
@@ -31,7 +31,7 @@ class _Parts(click.ParamType[frozenset[str]]):
     name = "parts"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
-        names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        names = split_names(value) if isinstance(value, str) else value
         for name in names:
             if name not in PARTS:
                 self.fail(f"there is no part {name!r}: name some of {', '.join(PARTS)}", param, ctx)

@@ -267,13 +267,6 @@ def snapshot_component(
         raise click.ClickException(str(error)) from error
 
 
-def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:
-    """Return apiVersion and kind of everything that a live server serves."""
-    from mooring.advisor.lint.facts import served_by
-
-    return ask_server(source, served_by)
-
-
 def ask_server(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
     """Run a coroutine with a client of the live server; raise ClickException for its errors."""
     from mooring.api.errors import StatusError

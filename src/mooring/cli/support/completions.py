@@ -41,7 +41,9 @@ def switches(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a node's name at the end of a comma-separated list."""
-    return _last_of_list(_nodes_of(ctx), incomplete)
+    from mooring.api.core_v1 import Node
+
+    return _last_of_list(_names_of(ctx, Node), incomplete)
 
 
 def _last_of_list(words: Iterable[str], incomplete: str) -> list[str]:
@@ -74,12 +76,6 @@ def subjects(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
         cls = kinds.get(kind.lower())
         return _matching((f"{kind}/{name}" for name in _names_of(ctx, cls)), incomplete) if cls is not None else []
     return _matching((*kinds, *_names_of(ctx, Pod)), incomplete)
-
-
-def _nodes_of(ctx: click.Context) -> list[str]:
-    from mooring.api.core_v1 import Node
-
-    return _names_of(ctx, Node)
 
 
 def _names_of(ctx: click.Context, cls: "type[Resource]") -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 import yaml
 
 from mooring.cli import PLUGIN
@@ -42,6 +43,15 @@ def print_data(data: Any, output: str) -> None:
         click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
 
 
+def print_result(result: Any, output: str) -> bool:
+    """Print a struct that may be large as JSON or YAML; return False for another output format."""
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+    elif output == "yaml":
+        print_data(msgspec.to_builtins(result, str_keys=True), output)
+    return output in ("json", "yaml")
+
+
 def print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line)
@@ -56,12 +66,18 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         click.echo(click.style(line, bold=True) if number == 0 else line)
 
 
-_TONES = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
+_TONES: dict[str, dict[str, Any]] = {
+    "bad": {"fg": "red"},
+    "command": {"fg": "cyan"},
+    "good": {"fg": "green"},
+    "quiet": {"dim": True},
+    "title": {"bold": True},
+}
 
 
 def paint(text: str, tone: str) -> str:
     """Return a text in the color of a tone, such as `bad` or `title`, for a terminal."""
-    return click.style(text, **_TONES[tone])  # type: ignore[arg-type] # click takes them by name
+    return click.style(text, **_TONES[tone])
 
 
 def write_page(html: str, path: Path) -> None:

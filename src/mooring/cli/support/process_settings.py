@@ -52,8 +52,8 @@ class StopSignal:
     Create it before anything is started.
     """
 
-    def __init__(self, at_once: Callable[[], None] = lambda: None) -> None:
-        self.at_once = at_once
+    def __init__(self) -> None:
+        self.at_once: Callable[[], None] = lambda: None
         self.stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal)

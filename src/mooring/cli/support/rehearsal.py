@@ -5,10 +5,9 @@ sockets. Nodes of the copy have no kubelets, so controllers that would react to 
 """
 
 import asyncio
-import logging
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from mooring.advisor.audit.auditor import subjects_of
 from mooring.advisor.audit.rehearsal import RehearsalObjects, RehearsalPlane, rehearse
 from mooring.advisor.snapshot import Snapshot
 from mooring.apiserver.options import ServerConfig
+from mooring.base import logs
 from mooring.cli.support.control_plane import ControlPlane
 from mooring.cli.support.worker_process import WorkerConfig, WorkersError
 from mooring.cli.support.workers import Workers
@@ -63,19 +63,8 @@ def add_rehearsal(
     copy = RehearsalObjects(schedulers=frozenset(profile.scheduler_name for profile in profiles))
     for subject in subjects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
-    with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, _without_logs():
+    with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, logs.silenced("mooring"):
         try:
             return uvloop.run(rehearse(audit, copy, partial(_run_plane, question, profiles), Path(folder), seconds))
         except (StoreError, WorkersError, OSError, TimeoutError) as error:
             raise click.ClickException(f"the rehearsal failed: {error}") from error
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    log = logging.getLogger("mooring")
-    before = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        log.setLevel(before)

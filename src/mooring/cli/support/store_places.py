@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from mooring.cli.support.etcd_flags import EtcdAccess
+from mooring.cli.support.flags import split_names
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server, explain_missing_grpc
 from mooring.store.kv import Store
@@ -51,7 +52,7 @@ class PlaceType(click.ParamType[Place]):
         if scheme not in ("etcd", "etcds"):
             self.fail(f"{value!r}: write etcd://host:2379/prefix, or the name of a directory or a file", param, ctx)
         servers, slash, prefix = rest.partition("/")
-        addresses = tuple(part.strip() for part in servers.split(",") if part.strip())
+        addresses = split_names(servers)
         if not addresses:
             self.fail(f"{value!r} names no server; write etcd://host:2379/prefix", param, ctx)
         return EtcdPlace(value, addresses, slash + prefix.rstrip("/") if prefix else DEFAULT_PREFIX, scheme == "etcds")

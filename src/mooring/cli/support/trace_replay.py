@@ -11,7 +11,7 @@ import click
 
 from mooring.cli.support.cluster_source import show_notes
 from mooring.cli.support.flags import FILE, NEW_FILE, group_flags
-from mooring.cli.support.output import print_data, print_table, write_page
+from mooring.cli.support.output import print_data, print_result, print_table, write_page
 from mooring.cli.support.progress import TraceProgress
 
 if TYPE_CHECKING:
@@ -216,22 +216,13 @@ def prices_of(wanted: TraceOptions) -> "Prices":
 
 
 def _print(result: "Replayed", output: str) -> None:
-    import msgspec
-
     from mooring.advisor.simulate.traces.results import as_csv
 
-    match output:
-        case "json":
-            click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
-        case "yaml":
-            print_data(msgspec.to_builtins(result, str_keys=True), output)
-        case "csv":
-            click.echo(as_csv(result.samples), nl=False)
-        case _:
-            _print_table(result)
-
-
-def _print_table(result: "Replayed") -> None:
+    if print_result(result, output):
+        return
+    if output == "csv":
+        click.echo(as_csv(result.samples), nl=False)
+        return
     numbers = result.numbers
     click.echo(f"Replayed {result.workload} on {result.cluster}, {result.scheduler}. Seed {result.seed}.")
     click.echo(

@@ -14,7 +14,6 @@ from typing import BinaryIO
 
 import uvloop
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 
 from mooring.api.scheme import Scheme
 from mooring.base import logs
@@ -23,7 +22,7 @@ from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.leadership import expose_leadership
 from mooring.cli.support.process_settings import collect_garbage_less, read_until_end
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
-from mooring.client import Client, ClientError, Informers, connect, user_agent
+from mooring.client import Client, ClientError, connect, user_agent
 from mooring.client.leader_election import ElectedComponent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.run import CONTROLLERS, Controllers, discover_versions
@@ -49,7 +48,6 @@ class Workers:
         self,
         config: WorkerConfig,
         connect: Callable[[str, str, Scheme], Client],
-        registry: CollectorRegistry | None = None,
         *,
         profiles: Sequence[ProfileSpec] = (),
         names: Sequence[str] = tuple(CONTROLLERS),
@@ -58,7 +56,7 @@ class Workers:
         self._profiles = tuple(profiles)
         self._names = names
         self._connect = connect
-        self._registry = registry or build_registry(config.component)
+        self._registry = build_registry(config.component)
         self._ready = asyncio.Event()
         self.scheduler: Scheduler | None = None
         self.controllers: Controllers | None = None
@@ -101,7 +99,8 @@ class Workers:
 
     async def _make(self, stack: AsyncExitStack) -> None:
         component = self._config.component
-        names = self._controller_names()
+        wanted = {True: self._config.nodes, False: self._config.controllers}
+        names = [name for name in self._names if wanted[name in SIMULATION]]
         if names:
             settings = replace(controllers_options.for_component(component), programs=self._config.programs)
             agent = user_agent(controllers_options.COMPONENT, settings.version)
@@ -114,21 +113,14 @@ class Workers:
             client = await stack.enter_async_context(self._connect("scheduler", agent, options.scheme))
             config = SchedulerConfig(plugins=from_entry_points())
             config = replace(config, profiles=self._profiles or config.profiles)
+            running = None if self._config.elected else self.controllers
+            shared = None if running is None else running.context.informers
             try:
-                self.scheduler = Scheduler(client, config, options, shared=self._shared_informers())
+                self.scheduler = Scheduler(client, config, options, shared=shared)
             except PluginError as error:
                 raise WorkersError(str(error)) from error
             self._registry.register(self.scheduler.metrics)
         expose_leadership(self._registry, self._parts)
-
-    def _shared_informers(self) -> Informers | None:
-        if self._config.elected or self.controllers is None:
-            return None
-        return self.controllers.context.informers
-
-    def _controller_names(self) -> list[str]:
-        wanted = {True: self._config.nodes, False: self._config.controllers}
-        return [name for name in self._names if wanted[name in SIMULATION]]
 
     async def _show_metrics(self, stack: AsyncExitStack) -> None:
         port = self._config.metrics_port
