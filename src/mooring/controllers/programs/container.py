@@ -29,7 +29,6 @@ from mooring.api.core_v1 import (
 from mooring.api.environment import expand_references
 from mooring.api.program_folders import Entrance, container_folder, log_file, read_entrance, write_entrance
 from mooring.api.volume_files import MissingError
-from mooring.base.clock import Clock
 from mooring.base.http_head import header_lines, request_line
 from mooring.base.processes import kill_and_wait, spawn
 from mooring.controllers.programs import sandbox
@@ -93,29 +92,6 @@ def _resolve_port(container: Container, port: int | str) -> int:
     if isinstance(port, int):
         return port
     return next((each.container_port for each in container.ports if each.name == port), None) or int(port)
-
-
-async def probe_periodically(
-    probe: Probe, clock: Clock, probe_container: Callable[[], Awaitable[bool]], on_result: Callable[[bool], None]
-) -> None:
-    """Run a probe periodically; pass its result to `on_result` after as many equal ones as the threshold requires."""
-    await clock.sleep(probe.initial_delay_seconds)
-    last, repeated = None, 0
-    while True:
-        answer = await probe_container()
-        repeated = repeated + 1 if answer == last else 1
-        last = answer
-        if repeated >= max(1, probe.success_threshold if answer else probe.failure_threshold or 3):
-            on_result(answer)
-        await clock.sleep(max(1, probe.period_seconds or 10))
-
-
-async def cancel_and_wait(task: "asyncio.Task[None] | None") -> None:
-    """Cancel a task and wait for it."""
-    if task is not None:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -220,7 +196,9 @@ class ProgramContainer:
             code = await process.wait()
         finally:
             await process.end()  # also when cancelled
-            await cancel_and_wait(probing)
+            probing.cancel()
+            with suppress(asyncio.CancelledError):
+                await probing
             self.process = None
             self._end(code, began, self._read_message())
 
@@ -279,8 +257,7 @@ class ProgramContainer:
     # -- starting
 
     async def _start(self, program: Program, variables: dict[str, str], mounts: list[Mount]) -> Process:
-        pod = self.handle.pod
-        folder = container_folder(self.handle.folder, pod.metadata.uid, self.spec.name)
+        pod, folder = self.handle.pod, self._folder
         folder.mkdir(parents=True, exist_ok=True)
         self._message_file.write_bytes(b"")
         directory = self.spec.working_dir or program.working_dir
@@ -335,8 +312,12 @@ class ProgramContainer:
         return [expand_references(word, variables) for word in words]
 
     @property
+    def _folder(self) -> Path:
+        return container_folder(self.handle.folder, self.handle.pod.metadata.uid, self.spec.name)
+
+    @property
     def _message_file(self) -> Path:
-        return container_folder(self.handle.folder, self.handle.pod.metadata.uid, self.spec.name) / "termination-log"
+        return self._folder / "termination-log"
 
     def _read_message(self) -> str:
         with suppress(OSError), self._message_file.open("rb") as file:
@@ -348,8 +329,7 @@ class ProgramContainer:
 
     async def command(self, words: list[str], seconds: float) -> int:
         """Run a command in the container; return its exit code."""
-        folder = container_folder(self.handle.folder, self.handle.pod.metadata.uid, self.spec.name)
-        entrance = read_entrance(folder)
+        entrance = read_entrance(self._folder)
         if entrance is None:
             return _NOT_STARTED
         try:
@@ -393,20 +373,29 @@ class ProgramContainer:
                 self._handle_unhealthy("Liveness")
 
         async with asyncio.TaskGroup() as tasks:
-            starting = tasks.create_task(self._probe_repeatedly(self.spec.startup_probe, on_startup))
+            starting = tasks.create_task(self._probe_periodically(self.spec.startup_probe, on_startup))
             await up.wait()
             starting.cancel()
-            tasks.create_task(self._probe_repeatedly(self.spec.liveness_probe, on_liveness))
+            tasks.create_task(self._probe_periodically(self.spec.liveness_probe, on_liveness))
             tasks.create_task(
-                self._probe_repeatedly(
+                self._probe_periodically(
                     self.spec.readiness_probe, lambda succeeded: self._set_readiness(started=True, ready=succeeded)
                 )
             )
 
-    async def _probe_repeatedly(self, probe: Probe | None, on_result: Callable[[bool], None]) -> None:
-        if probe is not None:
-            probe_container = lambda: probe_once(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
-            await probe_periodically(probe, self.handle.clock, probe_container, on_result)
+    async def _probe_periodically(self, probe: Probe | None, on_result: Callable[[bool], None]) -> None:
+        """Run a probe, if any; call `on_result` after as many equal results in a row as the threshold requires."""
+        if probe is None:
+            return
+        await self.handle.clock.sleep(probe.initial_delay_seconds)
+        last, repeated = None, 0
+        while True:
+            succeeded = await probe_once(probe, self.handle.pod, self.spec, self.command)
+            repeated = repeated + 1 if succeeded == last else 1
+            last = succeeded
+            if repeated >= max(1, probe.success_threshold if succeeded else probe.failure_threshold or 3):
+                on_result(succeeded)
+            await self.handle.clock.sleep(max(1, probe.period_seconds or 10))
 
     def _set_readiness(self, *, started: bool, ready: bool) -> None:
         if (self.started, self.ready) != (started, ready):

@@ -12,11 +12,11 @@ Called by ``pods.py``.
 
 import asyncio
 import hashlib
-import shutil
 from pathlib import Path
 
 from mooring.api.core_v1 import Pod
 from mooring.base.processes import kill_and_wait, spawn
+from mooring.controllers.programs.sandbox import find_executable
 
 _GATEWAY = "169.254.1.1"
 _NAMES = Path("/run/netns")
@@ -44,7 +44,7 @@ class Networks:
         if not self.is_own(pod):
             return []
         name = self._namespace_name(pod)
-        enter_command = [shutil.which("nsenter") or "nsenter", f"--net={_NAMES / name}", "--"]
+        enter_command = [find_executable("nsenter"), f"--net={_NAMES / name}", "--"]
         if (_NAMES / name).exists():
             return enter_command
         cable = f"mr{_short_hash(pod.metadata.uid)}"
@@ -75,7 +75,7 @@ class Networks:
             await _run_ip(*(f"netns delete {name}" for name in found))
 
     def _find_leftovers(self) -> list[str]:
-        return [place.name for place in _NAMES.glob(f"{self._prefix}*")] if _NAMES.exists() else []
+        return [place.name for place in _NAMES.glob(f"{self._prefix}*")]
 
     def _namespace_name(self, pod: Pod) -> str:
         return f"{self._prefix}{_short_hash(pod.metadata.uid)}"
@@ -87,7 +87,7 @@ def _short_hash(text: str) -> str:
 
 async def _run_ip(*lines: str, inside: str = "") -> None:
     process = await spawn(
-        shutil.which("ip") or "ip",
+        find_executable("ip"),
         *(["-netns", inside] if inside else []),
         "-batch",
         "-",

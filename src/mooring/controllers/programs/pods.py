@@ -41,7 +41,7 @@ from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Programs
 from mooring.controllers.programs.network import NetworkError, Networks
 from mooring.controllers.programs.sandbox import Mount
-from mooring.controllers.programs.volumes import ServerSource, Volumes, remove
+from mooring.controllers.programs.volumes import ServerSource, Volumes
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
@@ -404,7 +404,7 @@ class ProgramPods:
         self._shared.source.forget(program_pod.pod)
         with suppress(NetworkError):
             await self._networks.remove(program_pod.pod)
-        await asyncio.to_thread(remove, self._shared.programs.folder, program_pod.pod.metadata.uid)
+        await asyncio.to_thread(shutil.rmtree, self._shared.pod_folder(program_pod.pod), ignore_errors=True)
 
     async def remove_leftovers(self, uids: Iterable[str]) -> None:
         """Remove leftovers of pods that were deleted while the controller was down."""

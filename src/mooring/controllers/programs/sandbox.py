@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -91,12 +90,7 @@ def _mount_command(root: Path, layer: Path, binds: Sequence[tuple[str, str, str,
         words += ["--user", "--map-root-user"]
         options += ",userxattr"
     wanted = json.dumps({"root": str(layer / "root"), "options": options, "binds": binds})
-    return [*words, sys.executable, "-I", "-S", "-c", _source(), wanted]
-
-
-@cache
-def _source() -> str:
-    return inspect.getsource(mounts_source)
+    return [*words, sys.executable, "-I", "-S", "-c", inspect.getsource(mounts_source), wanted]
 
 
 def resolve_links(root: Path, path: str) -> str:

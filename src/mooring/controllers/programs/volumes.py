@@ -7,7 +7,6 @@ folder of the simulated node, not of this machine; a claim has a folder too. Cal
 import asyncio
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,52 +39,85 @@ from mooring.controllers.programs.mounts import open_beneath
 from mooring.controllers.programs.sandbox import Mount
 
 _LOOK_SECONDS, _WAIT_SECONDS = 0.5, 10.0
-_DAY = 86_400
+_HOUR, _DAY = 3600, 86_400
+_RENEWAL_SHARE = 0.8
+"""The share of a token's lifetime after which it is renewed."""
 _CURVES = {"ECDSAP256": ec.SECP256R1(), "ECDSAP384": ec.SECP384R1(), "ECDSAP521": ec.SECP521R1()}
 _Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
 
 @dataclass
-class _Kept:
+class PodCertificate:
+    """A pod's private key and certificate chain; the chain is empty until the PodCertificateRequest is issued."""
+
     key: bytes
     request: str
+    """The name of the PodCertificateRequest."""
     chain: bytes = b""
     refresh: datetime | None = None
 
 
-class Certificates:
-    """The private keys and certificates of pods, obtained by PodCertificateRequests."""
+class ServerSource:
+    """Reads from the server the objects that a pod's volumes and environment variables refer to.
+
+    Tokens and certificates are requested for each pod, and cached until they must be renewed.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._kept: dict[tuple[str, str, str], _Kept] = {}
+        self._certificates: dict[tuple[str, str, str], PodCertificate] = {}
+        """Certificates by pod uid, volume and paths."""
+        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
+
+    async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        return await self._client.find(ConfigMap, name, namespace)
+
+    async def secret(self, namespace: str, name: str) -> Secret | None:
+        return await self._client.find(Secret, name, namespace)
+
+    async def token(self, pod: Pod, spec: TokenRequestSpec) -> str:
+        """Return a token of the pod's service account; request a new one when most of its lifetime is over."""
+        key, now = (pod.metadata.uid, str(spec.expiration_seconds), *spec.audiences), self._client.clock.monotonic()
+        token, refresh = self._tokens.get(key, ("", 0.0))
+        if not token or now >= refresh:
+            account = pod.spec.service_account_name or "default"
+            token = (await self._client.create_token(account, pod.metadata.namespace, spec)).status.token
+            self._tokens[key] = (token, now + _RENEWAL_SHARE * (spec.expiration_seconds or _HOUR))
+        return token
+
+    async def trust_bundles(self) -> Sequence[ClusterTrustBundle]:
+        return (await self._client.list(ClusterTrustBundle)).items
 
     def forget(self, pod: Pod) -> None:
-        self._kept = {key: kept for key, kept in self._kept.items() if key[0] != pod.metadata.uid}
+        """Drop the cached tokens and certificates of a deleted pod."""
+        uid = pod.metadata.uid
+        self._certificates = {key: found for key, found in self._certificates.items() if key[0] != uid}
+        self._tokens = {key: found for key, found in self._tokens.items() if key[0] != uid}
 
-    async def of(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
+    async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
         """Request a pod's certificate unless cached; return its key and chain. Raise MissingError if late or denied."""
         paths = wanted.credential_bundle_path + wanted.key_path
         place = (pod.metadata.uid, volume, paths)
-        kept = self._kept.get(place)
+        found = self._certificates.get(place)
         now = self._client.clock.now()
-        if kept is None or (kept.refresh is not None and kept.refresh <= now):
-            kept = await self._request_certificate(pod, wanted)
-            self._kept[place] = kept
+        if found is None or (found.refresh is not None and found.refresh <= now):
+            found = self._certificates[place] = await self._request_certificate(pod, wanted)
         for _ in range(int(_WAIT_SECONDS / _LOOK_SECONDS)):
-            if kept.chain or await self._is_issued(pod, kept):
-                return kept.key, kept.chain
+            if found.chain or await self._is_issued(pod, found):
+                return found.key, found.chain
             await asyncio.sleep(_LOOK_SECONDS)
-        raise MissingError(f"the PodCertificateRequest {kept.request} was not answered yet")
+        raise MissingError(f"the PodCertificateRequest {found.request} was not answered yet")
 
-    async def _request_certificate(self, pod: Pod, wanted: PodCertificateProjection) -> _Kept:
+    async def _request_certificate(self, pod: Pod, wanted: PodCertificateProjection) -> PodCertificate:
         key = await asyncio.to_thread(_generate_key, wanted.key_type)
         node = await self._client.get(Node, pod.spec.node_name)
         meta = pod.metadata
         account = await self._client.get(ServiceAccount, pod.spec.service_account_name or "default", meta.namespace)
         owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid)
         request = PodCertificateRequest(
-            metadata=ObjectMeta(generate_name=f"req-{meta.name[:40]}-", namespace=meta.namespace),
+            metadata=ObjectMeta(
+                generate_name=f"req-{meta.name[:40]}-", namespace=meta.namespace, owner_references=[owner]
+            ),
             spec=PodCertificateRequestSpec(
                 signer_name=wanted.signer_name,
                 pod_name=meta.name,
@@ -99,25 +131,25 @@ class Certificates:
                 unverified_user_annotations=wanted.user_annotations,
             ),
         )
-        request.metadata.owner_references = [owner]
         made = await self._client.create(request)
         text = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        return _Kept(text, made.metadata.name)
+        return PodCertificate(text, made.metadata.name)
 
-    async def _is_issued(self, pod: Pod, kept: _Kept) -> bool:
-        found = await self._client.find(PodCertificateRequest, kept.request, pod.metadata.namespace)
+    async def _is_issued(self, pod: Pod, wanted: PodCertificate) -> bool:
+        """Read the chain of a requested certificate; return False if it is not issued. Raise MissingError if denied."""
+        found = await self._client.find(PodCertificateRequest, wanted.request, pod.metadata.namespace)
         if found is None:
-            self._kept = {key: each for key, each in self._kept.items() if each is not kept}
-            raise MissingError(f"the PodCertificateRequest {kept.request} is gone")
+            self._certificates = {key: each for key, each in self._certificates.items() if each is not wanted}
+            raise MissingError(f"the PodCertificateRequest {wanted.request} is gone")
         for condition in found.status.conditions:
             if condition.type in {"Denied", "Failed"} and condition.status == "True":
-                raise MissingError(f"the PodCertificateRequest {kept.request} was {condition.type.lower()}")
+                raise MissingError(f"the PodCertificateRequest {wanted.request} was {condition.type.lower()}")
         if not found.status.certificate_chain:
             return False
-        kept.chain = found.status.certificate_chain.encode()
-        kept.refresh = times.parse(found.status.begin_refresh_at) if found.status.begin_refresh_at else None
+        wanted.chain = found.status.certificate_chain.encode()
+        wanted.refresh = times.parse(found.status.begin_refresh_at) if found.status.begin_refresh_at else None
         return True
 
 
@@ -135,43 +167,7 @@ def _signing_request(key: _Key) -> bytes:
     return signed.public_bytes(serialization.Encoding.DER)
 
 
-_HOUR, _OLD = 3600, 0.8
-"""The share of a token's lifetime after which it is renewed."""
 _OUTSIDE = re.compile(r"(^|/)\.\.(/|$)")
-
-
-class ServerSource:
-    """Reads from the server the objects that a pod's volumes and environment variables refer to."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._certificates = Certificates(client)
-        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
-
-    async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
-        return await self._client.find(ConfigMap, name, namespace)
-
-    async def secret(self, namespace: str, name: str) -> Secret | None:
-        return await self._client.find(Secret, name, namespace)
-
-    async def token(self, pod: Pod, spec: TokenRequestSpec) -> str:
-        key, now = (pod.metadata.uid, str(spec.expiration_seconds), *spec.audiences), self._client.clock.monotonic()
-        token, refresh = self._tokens.get(key, ("", 0.0))
-        if not token or now >= refresh:
-            account = pod.spec.service_account_name or "default"
-            token = (await self._client.create_token(account, pod.metadata.namespace, spec)).status.token
-            self._tokens[key] = (token, now + _OLD * (spec.expiration_seconds or _HOUR))
-        return token
-
-    async def trust_bundles(self) -> Sequence[ClusterTrustBundle]:
-        return (await self._client.list(ClusterTrustBundle)).items
-
-    async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
-        return await self._certificates.of(pod, volume, wanted)
-
-    def forget(self, pod: Pod) -> None:
-        self._certificates.forget(pod)
-        self._tokens = {key: kept for key, kept in self._tokens.items() if key[0] != pod.metadata.uid}
 
 
 class Volumes:
@@ -253,8 +249,3 @@ def _write(folder: Path, files: Files) -> None:
     for place in folder.rglob("*"):
         if not place.is_dir() and place not in kept:
             place.unlink(missing_ok=True)
-
-
-def remove(folder: Path, uid: str) -> None:
-    """Delete the folder with the volumes of a deleted pod."""
-    shutil.rmtree(pod_folder(folder, uid), ignore_errors=True)
