@@ -81,7 +81,9 @@ class PodConstraints(Controller):
     def _register_rules(self, pod: Pod) -> None:
         """Register the pod's rules before anything is written."""
         key = key_of(pod)
-        if has_ended(pod) or not _is_bridged(pod):
+        given = pod.metadata.annotations
+        is_bridged = annotations.has_constraints(given) or plan.is_gated(pod) or plan.RELEASED in given
+        if has_ended(pod) or not is_bridged:
             self._forget(pod)
             return
         self._known[key] = None
@@ -145,11 +147,6 @@ class PodConstraints(Controller):
     def _refuse(self, pod: Pod, reason: str, note: str) -> None:
         self._refused.inc()
         self._events.event(pod, "Warning", reason, note, action="Releasing")
-
-
-def _is_bridged(pod: Pod) -> bool:
-    given = pod.metadata.annotations
-    return annotations.has_constraints(given) or plan.is_gated(pod) or plan.RELEASED in given
 
 
 async def patch_pod(client: Client, pod: Pod, operations: list[plan.Operation]) -> bool:

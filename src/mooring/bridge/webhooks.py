@@ -26,9 +26,14 @@ from mooring.bridge import plan
 from mooring.bridge.pods import COMPONENT, patch_pod, problems
 from mooring.client import Client, ClientError
 from mooring.constraints import annotations
-from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time, find_untolerated
-from mooring.controllers.taint_eviction import TaintEviction, bound_at, latest_moment, no_execute_taints
+from mooring.controllers.taint_eviction import (
+    TaintEviction,
+    bound_at,
+    latest_addition,
+    latest_moment,
+    no_execute_taints,
+)
 
 Json = dict[str, Any]
 
@@ -88,7 +93,12 @@ class PodReviews:
         wrong = problems(pod)
         if wrong:
             return rejection_response(422, "; ".join(wrong))
-        return allow_response() if plan.is_gated(pod) else allow_response(_add_gate_patch(pod))
+        if plan.is_gated(pod):
+            return allow_response()
+        gate, place = {"name": annotations.GATE}, "/spec/schedulingGates"
+        if pod.spec.scheduling_gates:
+            return allow_response([{"op": "add", "path": f"{place}/-", "value": gate}])
+        return allow_response([{"op": "add", "path": place, "value": [gate]}])
 
     def _review_change(self, old: Pod, new: Pod) -> Json:
         if plan.digest(old) == plan.digest(new):
@@ -151,13 +161,6 @@ def _toleration_patch(pod: Pod, facts: plan.ClusterFacts) -> list[plan.Operation
         return []  # the controller records an event; the node update is not refused
 
 
-def _add_gate_patch(pod: Pod) -> list[Json]:
-    gate = {"name": annotations.GATE}
-    if pod.spec.scheduling_gates:
-        return [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
-    return [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
-
-
 log = logs.get(__name__)
 
 
@@ -193,12 +196,14 @@ class EvictionReviews:
 
 
 def _is_due(pod: Pod, node: Node, now: datetime) -> bool:
-    def added_at(taint: Taint) -> datetime:
-        stamp = parse_time_added(taint)
-        return now if stamp is None else latest_moment(stamp, now)  # `TimedEviction` knows when it saw the taint
-
-    bound = latest_moment(bound_at(pod), now)
-    due = eviction_time(no_execute_taints(node), all_tolerations(pod), bound, plan.OPTIONS, now=now, added_at=added_at)
+    due = eviction_time(
+        no_execute_taints(node),
+        all_tolerations(pod),
+        latest_moment(bound_at(pod), now),
+        plan.OPTIONS,
+        now=now,
+        added_at=lambda taint: latest_addition(taint, now) or now,  # `TimedEviction` knows when it saw the taint
+    )
     return due is not None and due <= now
 
 

@@ -8,6 +8,7 @@ counts from when it was first seen here.
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeAlias
 
 from prometheus_client import Counter, Histogram
@@ -116,6 +117,12 @@ def latest_moment(stamp: datetime, now: datetime) -> datetime:
     return max(stamp, min(now, add_seconds(stamp, 1)))
 
 
+def latest_addition(taint: TaintLike, now: datetime) -> datetime | None:
+    """Return the latest time, up to `now`, at which a taint may have been added; None if it has no `timeAdded`."""
+    stamp = parse_time_added(taint)
+    return None if stamp is None else latest_moment(stamp, now)
+
+
 def bound_at(pod: Pod) -> datetime:
     """Return when a pod was bound to its node; if unknown, when it started or was created."""
     for condition in pod.status.conditions:
@@ -180,15 +187,14 @@ class TaintEviction(Eviction):
         if node is None:
             return None
         seen = self._seen.get(node.metadata.name, {})
-
-        def added_at(taint: Taint) -> datetime | None:
-            """Return the latest time at which a taint may have been added; None if it is unknown."""
-            stamp = parse_time_added(taint)
-            return seen.get(_key(taint)) if stamp is None else latest_moment(stamp, now)
-
-        bound = latest_moment(bound_at(pod), now)
-        taints = no_execute_taints(node)
-        return eviction_time(taints, self.tolerations_of(pod), bound, self.options, now=now, added_at=added_at)
+        return eviction_time(
+            no_execute_taints(node),
+            self.tolerations_of(pod),
+            latest_moment(bound_at(pod), now),
+            self.options,
+            now=now,
+            added_at=lambda taint: latest_addition(taint, now) or seen.get(_key(taint)),
+        )
 
     def tolerations_of(self, pod: Pod) -> Sequence[Toleration]:
         return pod.spec.tolerations
@@ -268,11 +274,7 @@ class DeviceTaintEviction(Eviction):
         if not pod.spec.node_name or self._claims is None:
             return None
 
-        def added_at(taint: TaintLike) -> datetime | None:
-            """Return the latest time at which a taint may have been added; None if it is unknown."""
-            stamp = parse_time_added(taint)
-            return None if stamp is None else latest_moment(stamp, now)
-
+        added_at = partial(latest_addition, now=now)
         bound = latest_moment(bound_at(pod), now)
         moments = []
         for key in claim_keys(pod):

@@ -37,6 +37,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import Quantity
+from mooring.client import key_of
 from mooring.controllers.autoscaling.replica_counts import (
     History,
     Measures,
@@ -153,7 +154,7 @@ class HorizontalAutoscaler(Controller):
             self.enqueue(new)
 
     def _drop_history(self, owner: HorizontalPodAutoscaler) -> None:
-        self._histories.pop(f"{owner.metadata.namespace}/{owner.metadata.name}", None)
+        self._histories.pop(key_of(owner), None)
 
     async def reconcile(self, key: str) -> float | None:
         owner = self._autoscalers.by_key(key)

@@ -254,7 +254,7 @@ _UP_POLICIES = [
 _DOWN_POLICIES = [HPAScalingPolicy(type="Percent", value=100, period_seconds=15)]
 _UP = HPAScalingRules(stabilization_window_seconds=0, select_policy="Max", policies=_UP_POLICIES)
 _DOWN = HPAScalingRules(stabilization_window_seconds=300, select_policy="Max", policies=_DOWN_POLICIES)
-_OLDEST = 3600.0
+_OLDEST_SECONDS = 3600.0
 
 
 class ScalingDecision(msgspec.Struct, frozen=True):
@@ -281,10 +281,6 @@ class History(msgspec.Struct):
     recommended: list[tuple[float, int]] = msgspec.field(default_factory=list)
     changed: list[tuple[float, int]] = msgspec.field(default_factory=list)
     """Changes of the number of pods, positive when scaled up."""
-
-    def drop_old(self, now: float) -> None:
-        self.recommended = [each for each in self.recommended if now - each[0] <= _OLDEST]
-        self.changed = [each for each in self.changed if now - each[0] <= _OLDEST]
 
     def growth(self, seconds: float, now: float) -> int:
         """Return by how many pods the workload grew in the last `seconds`; negative if it shrank."""
@@ -318,7 +314,8 @@ def _stabilize(history: History, request: ScalingRequest, up: HPAScalingRules, d
         if request.now - time < _window(down, _DOWN):
             highest = max(highest, recommendation)
     history.recommended.append((request.now, request.wanted))
-    history.drop_old(request.now)
+    history.recommended = [each for each in history.recommended if request.now - each[0] <= _OLDEST_SECONDS]
+    history.changed = [each for each in history.changed if request.now - each[0] <= _OLDEST_SECONDS]
     return min(max(request.current, lowest), highest)
 
 

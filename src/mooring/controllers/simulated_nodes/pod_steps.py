@@ -21,7 +21,6 @@ from mooring.controllers.simulated_nodes.commands import PLAIN, Failure, PodRule
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
-_MILLI = ("cpu",)
 
 
 class Rejection(NamedTuple):
@@ -29,10 +28,6 @@ class Rejection(NamedTuple):
 
     reason: str
     message: str
-
-
-def was_scheduled(pod: Pod) -> bool:
-    return any(each.type == "PodScheduled" and each.status == "True" for each in pod.status.conditions)
 
 
 def rejection_of(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
@@ -84,7 +79,7 @@ def _find_shortage(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
 def _amount_in_units(name: str, amount: Quantity | None) -> int:
     if amount is None:
         return 0
-    return amount.milli_value() if name in _MILLI else amount.value()
+    return amount.milli_value() if name == "cpu" else amount.value()
 
 
 def _reject_for_shortage(name: str, requested: int, used: int, capacity: int) -> Rejection:

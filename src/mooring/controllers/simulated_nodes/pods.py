@@ -16,6 +16,7 @@ from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.api.states import ENDED, has_ended
 from mooring.base.token_bucket import TokenBucket
 from mooring.client import Informer, key_of
+from mooring.controllers.conditions import is_true
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
@@ -27,7 +28,6 @@ from mooring.controllers.simulated_nodes.pod_steps import (
     next_step,
     reject,
     rejection_of,
-    was_scheduled,
 )
 from mooring.controllers.taint_eviction import pods_by_node
 
@@ -138,7 +138,8 @@ class SimulatedPods(Controller):
         return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
 
     def _check_admission(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
-        if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None or was_scheduled(pod):
+        was_scheduled = is_true(pod.status.conditions, "PodScheduled")
+        if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None or was_scheduled:
             return None, None
         rejection = rejection_of(pod, node, self._by_node.get(node.metadata.name))
         created = times.parse(pod.metadata.creation_timestamp or times.to_seconds(now))

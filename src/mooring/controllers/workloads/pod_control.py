@@ -98,11 +98,10 @@ class PodControl:
         self._expectations = expectations
         self.refusals = Refusals(context, controller)
 
-    def pod(self, owner: Resource, template: PodTemplateSpec, name: str = "", **changes: Any) -> Pod:
-        """Build a pod from a template; `changes` are other fields of its metadata."""
+    def pod(self, owner: Resource, template: PodTemplateSpec, **changes: Any) -> Pod:
+        """Build a pod from a template, with a generated name; `changes` are other fields of its metadata."""
         meta = ObjectMeta(
-            name=name,
-            generate_name="" if name else f"{owner.metadata.name}-",
+            generate_name=f"{owner.metadata.name}-",
             namespace=owner.metadata.namespace,
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,

@@ -57,10 +57,6 @@ def next_availability(pods: Iterable[Pod], min_ready_seconds: int, now: datetime
     return min((wait for wait in waits if wait), default=None)
 
 
-def restarts(pod: Pod) -> int:
-    return max((status.restart_count for status in pod.status.container_statuses), default=0)
-
-
 def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ...]:
     """Return the key by which pods are sorted for scaling down: those to delete first come first.
 
@@ -76,7 +72,7 @@ def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ..
         parse_canonical_int64(cost) or 0,
         -neighbours,
         _magnitude(ready_since(pod), now),
-        -restarts(pod),
+        -max((status.restart_count for status in pod.status.container_statuses), default=0),
         _magnitude(created_at(pod), now),
         pod.metadata.uid,
     )

@@ -4,7 +4,7 @@ A revision holds the template as a patch, which `kubectl rollout undo` applies t
 the current template; a rollback gives the old revision the highest number.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, Protocol
 
 import msgspec
@@ -123,7 +123,3 @@ class Revisions:
         ]
         for each in unused[: max(0, len(unused) - limit)]:
             await self.children.delete(key, each, self._expectations)
-
-
-def by_name(revisions: Sequence[ControllerRevision], name: str) -> ControllerRevision | None:
-    return next((each for each in revisions if each.metadata.name == name), None)

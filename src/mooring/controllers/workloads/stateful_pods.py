@@ -111,19 +111,14 @@ def owns_claims(owner: StatefulSet) -> bool:
     return policy is not None and policy.when_deleted == "Delete"
 
 
-def pods_own_claims(owner: StatefulSet) -> bool:
-    """Return whether claims are deleted with pods that scaling removes."""
-    policy = owner.spec.persistent_volume_claim_retention_policy
-    return policy is not None and policy.when_scaled == "Delete"
-
-
 def claim_owners(
     owner: StatefulSet, ref: OwnerReference, pod: Pod, claim: PersistentVolumeClaim, *, condemned: bool
 ) -> list[OwnerReference]:
     """Return a claim's owners by the retention policy: the pod while scaling removes it, else the StatefulSet."""
     mine = {owner.metadata.uid, pod.metadata.uid}
     others = [each for each in claim.metadata.owner_references if each.uid not in mine]
-    if condemned and pods_own_claims(owner):
+    policy = owner.spec.persistent_volume_claim_retention_policy
+    if condemned and policy is not None and policy.when_scaled == "Delete":
         own = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
         return [*others, own]
     if owns_claims(owner):

@@ -94,11 +94,12 @@ class StatefulSetController(Workload[StatefulSet]):
         wanted = stateful_pods.ordinals(owner)
         numbered = [(stateful_pods.ordinal_of(pod), pod) for pod in pods]
         condemned = [(number, pod) for number, pod in numbered if number not in wanted]
+        named = (each for each in history.revisions if each.metadata.name == owner.status.current_revision)
         return _State(
             key=key,
             owner=owner,
             ref=controller_reference(self.client, owner),
-            current=revisions.by_name(history.revisions, owner.status.current_revision) or history.update,
+            current=next(named, history.update),
             update=history.update,
             pods={number: pod for number, pod in numbered if number in wanted},
             condemned=[pod for _, pod in sorted(condemned, key=lambda entry: entry[0], reverse=True)],
