@@ -39,7 +39,7 @@ def configure(verbosity: int = 0, form: Literal["text", "json"] = "text", *, ove
 
 
 @contextmanager
-def silenced(name: str) -> Iterator[None]:
+def drop_lines_of(name: str) -> Iterator[None]:
     """Drop all log lines of a logger and of those below it while the context is entered."""
     logger = get(name)
     before = logger.level

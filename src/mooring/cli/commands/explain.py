@@ -110,7 +110,7 @@ def explain(
         is_everywhere=all_namespaces, output=output, verbose=verbose, pools=pools,
         pool_objects=pool_objects(pools, source),
     )  # fmt: skip
-    with logs.silenced("mooring.constraints"):  # constraint errors are reasons
+    with logs.drop_lines_of("mooring.constraints"):  # constraint errors are reasons
         if watch:
             asyncio.run(_watch(question))
             return

@@ -63,7 +63,7 @@ def add_rehearsal(
     copy = RehearsalObjects(schedulers=frozenset(profile.scheduler_name for profile in profiles))
     for subject in subjects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
-    with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, logs.silenced("mooring"):
+    with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, logs.drop_lines_of("mooring"):
         try:
             return uvloop.run(rehearse(audit, copy, partial(_run_plane, question, profiles), Path(folder), seconds))
         except (StoreError, WorkersError, OSError, TimeoutError) as error:
