@@ -18,8 +18,6 @@ W = TypeVar("W", bound=Resource)
 
 LOOK_AGAIN_SECONDS = 1.0
 """The interval after which a workload is reconciled again, in case a stale cache does not report when it catches up."""
-
-
 _MANY_PODS = 200
 _PAUSE_SECONDS = 0.02 / 1000
 """The pause in seconds, for each pod, between two passes over a workload, because each pass reads all of its pods."""
@@ -29,6 +27,8 @@ class Workload(Controller, Generic[W]):
     """The base of controllers of one kind of workload: reconciles a workload when it or its pods change."""
 
     component: ClassVar[str]
+    workers = 256
+    """The number of workers: a pass waits for several batch writes, and fewer workers would leave the server idle."""
 
     def __init__(self, context: Context, cls: type[W]) -> None:
         super().__init__(context)
