@@ -1,6 +1,6 @@
 """Create and delete the pods of a workload, with backoff when the server rejects them (5471.12).
 
-Pods are created in growing batches (1, 2, 4, …), so that a rejected template costs one request. One `FailedCreate`
+Pods are created in growing batches (1, 16, 256, …), so that a rejected template costs one request. One `FailedCreate`
 event records it. `Refusals` also counts rejected Jobs, ReplicaSets and ResourceClaims.
 """
 
@@ -168,15 +168,15 @@ class PodControl:
 
 
 def growing_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield batches of 1, 2, 4, … items.
+    """Yield batches of 1, 16, 256, … items.
 
-    >>> [len(batch) for batch in growing_batches(range(10))]
-    [1, 2, 4, 3]
+    >>> [len(batch) for batch in growing_batches(range(20))]
+    [1, 16, 3]
     """
     start, size = 0, 1
     while start < len(items):
         yield items[start : start + size]
-        start, size = start + size, min(size * 2, LARGEST_BATCH)
+        start, size = start + size, min(size * 16, LARGEST_BATCH)
 
 
 def rejection_message(error: Exception, owner: Resource) -> str:
