@@ -15,7 +15,7 @@ from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 
-_SPEC, _CONDITIONS = Path("spec"), Path("status", "conditions")
+_SPEC, _CONDITIONS = Path("spec"), Path("status.conditions")
 _HTTPS = 443
 _MOST_GROUP, _MOST_VERSION = 20_000, 1_000
 

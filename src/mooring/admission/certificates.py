@@ -154,7 +154,7 @@ class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
         spec, errors = obj.spec, Errors()
         if old is not None:
             wrong = _name_check_of(spec.signer_name)(obj.metadata.name)
-            errors += names.validate(Path("metadata", "name"), obj.metadata.name, wrong)
+            errors += names.validate(Path("metadata.name"), obj.metadata.name, wrong)
         if spec.signer_name:
             errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         if old is None or spec.trust_bundle != old.spec.trust_bundle:

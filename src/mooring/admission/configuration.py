@@ -99,7 +99,7 @@ def _validate_secret_type(secret: Secret) -> Errors:
     match secret.type:
         case "kubernetes.io/service-account-token":
             if not secret.metadata.annotations.get(_SERVICE_ACCOUNT):
-                return [field_errors.required(Path("metadata", "annotations").key(_SERVICE_ACCOUNT))]
+                return [field_errors.required(Path("metadata.annotations").key(_SERVICE_ACCOUNT))]
         case "kubernetes.io/dockercfg":
             return _validate_json(data, ".dockercfg")
         case "kubernetes.io/dockerconfigjson":

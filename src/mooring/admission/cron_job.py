@@ -38,7 +38,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
         errors += checks.non_negative_fields(spec, SPEC, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
         if old is None and len(obj.metadata.name) > MAX_NAME:
             detail = f"must be no more than {MAX_NAME} characters"
-            errors.append(field_errors.invalid(Path("metadata", "name"), obj.metadata.name, detail))
+            errors.append(field_errors.invalid(Path("metadata.name"), obj.metadata.name, detail))
         return errors
 
 

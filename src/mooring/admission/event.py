@@ -7,7 +7,7 @@ from mooring.api.core_v1 import Event
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
-_NAMESPACE = Path("involvedObject", "namespace")
+_NAMESPACE = Path("involvedObject.namespace")
 _MAX_BYTES = 128
 _MAX_NOTE_BYTES = 1024
 

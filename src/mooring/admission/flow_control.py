@@ -289,7 +289,7 @@ def _validate_conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
     errors: Errors = []
     seen = checks.Unique()
     for index, condition in enumerate(conditions):
-        here = Path("status", "conditions").index(index).child("type")
+        here = Path("status.conditions").index(index).child("type")
         errors += seen.add(condition.type, here)
         errors += checks.require(condition.type, here)
     return errors

@@ -196,7 +196,7 @@ def _validate_indexed_name(job: Job) -> Errors:
     if not names.dns1123_label(longest):
         return []
     detail = f"will not able to create pod with invalid DNS label: {longest}"
-    return [field_errors.invalid(Path("metadata", "name"), job.metadata.name, detail)]
+    return [field_errors.invalid(Path("metadata.name"), job.metadata.name, detail)]
 
 
 def _validate_changes(job: Job, old: Job, request: Request) -> Errors:

@@ -11,8 +11,8 @@ from mooring.api.field_path import Path
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
-_PHASE = Path("status", "Phase")
-_FINALIZERS = Path("spec", "finalizers")
+_PHASE = Path("status.Phase")
+_FINALIZERS = Path("spec.finalizers")
 
 
 class NamespaceStrategy(Strategy[Namespace]):

@@ -71,7 +71,7 @@ class IngressStrategy(Strategy[Ingress]):
         errors: Errors = []
         stored = {way.ip for way in old.status.load_balancer.ingress}
         for index, way in enumerate(new.status.load_balancer.ingress):
-            here = Path("status", "loadBalancer", "ingress").index(index)
+            here = Path("status.loadBalancer.ingress").index(index)
             if way.ip:
                 strict = request.options.strict_addresses and way.ip not in stored
                 errors += validate_legacy_ip(way.ip, here.child("ip"), strict=strict)
@@ -306,8 +306,8 @@ def _validate_block(block: IPBlock, path: Path) -> Errors:
     return errors
 
 
-_CIDRS = Path("spec", "cidrs")
-_PARENT = Path("spec", "parentRef")
+_CIDRS = Path("spec.cidrs")
+_PARENT = Path("spec.parentRef")
 _ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
 
 

@@ -25,8 +25,8 @@ from mooring.constraints.requests import is_extended
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
-_TAINTS = Path("metadata", "taints")  # Kubernetes names this path instead of spec.taints
-_POD_CIDRS = Path("spec", "podCIDRs")
+_TAINTS = Path("metadata.taints")  # Kubernetes names this path instead of spec.taints
+_POD_CIDRS = Path("spec.podCIDRs")
 _FEATURE = re.compile("[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _MAX_FEATURE_BYTES = 253
 _FEATURE_RULE = (
@@ -101,7 +101,7 @@ def validate_taints(taints: list[Taint], path: Path) -> Errors:
 def _validate_declared_features(features: list[str]) -> Errors:
     errors: Errors = []
     for index, feature in enumerate(features):
-        here = Path("status", "declaredFeatures").index(index)
+        here = Path("status.declaredFeatures").index(index)
         if len(feature.encode(errors="surrogatepass")) > _MAX_FEATURE_BYTES or not _FEATURE.fullmatch(feature):
             errors.append(
                 field_errors.invalid(here, feature, f"invalid feature name {go_quote(feature)}: {_FEATURE_RULE}")
@@ -147,7 +147,7 @@ def _validate_pod_cidrs(cidrs: list[str]) -> Errors:
 def _validate_quantities(resources: dict[str, Quantity], name: str) -> Errors:
     errors: Errors = []
     for resource, quantity in resources.items():
-        path = Path("status", name, resource)
+        path = Path("status").child(name, resource)
         errors += checks.non_negative_quantity(quantity, path)
         if (resource == "pods" or is_extended(resource)) and quantity.milli_value() % 1000:
             errors.append(field_errors.invalid(path, str(quantity), "must be an integer"))
@@ -159,13 +159,13 @@ def _validate_changes(new: Node, old: Node) -> Errors:
     seen = checks.Unique()
     for index, address in enumerate(new.status.addresses):
         pair = (address.type, address.address)
-        errors += seen.add(pair, Path("status", "addresses").index(index), address)
+        errors += seen.add(pair, Path("status.addresses").index(index), address)
     if old.spec.pod_cidrs and new.spec.pod_cidrs != old.spec.pod_cidrs:
         detail = 'node updates may not change podCIDR except from "" to valid'
-        errors.append(field_errors.forbidden(Path("spec", "podCIDRs"), detail))
+        errors.append(field_errors.forbidden(Path("spec.podCIDRs"), detail))
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
         detail = f"field cannot be {'modified' if new.spec.provider_id else 'cleared'} once set"
-        errors.append(field_errors.invalid(Path("spec", "providerID"), None, detail))
+        errors.append(field_errors.invalid(Path("spec.providerID"), None, detail))
     if new.spec.external_id != old.spec.external_id:
-        errors.append(field_errors.forbidden(Path("spec", "externalID"), "may not be updated"))
+        errors.append(field_errors.forbidden(Path("spec.externalID"), "may not be updated"))
     return errors

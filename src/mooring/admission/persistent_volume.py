@@ -217,7 +217,7 @@ def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, opti
     errors = []
     detail = "spec.persistentvolumesource is immutable after creation"
     errors += checks.forbidden_if(
-        _all_sources(new, old) != _all_sources(old), Path("spec", "persistentvolumesource"), detail
+        _all_sources(new, old) != _all_sources(old), Path("spec.persistentvolumesource"), detail
     )
     errors += checks.invalid_if(new.volume_mode != old.volume_mode, Path("volumeMode"), new.volume_mode, IMMUTABLE)
     if not options.mutable_pv_node_affinity and old.node_affinity is not None and _changes_affinity(new, old):
@@ -225,7 +225,7 @@ def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, opti
         errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, detail))
     if old.volume_attributes_class_name is not None and new.volume_attributes_class_name is None:
         detail = "update from non-nil value to nil is forbidden"
-        errors.append(field_errors.forbidden(Path("spec", "volumeAttributesClassName"), detail))
+        errors.append(field_errors.forbidden(Path("spec.volumeAttributesClassName"), detail))
     return errors
 
 

@@ -30,7 +30,7 @@ _RESIZES = (
     "NodeResizePending",
 )
 _SOURCES = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
-_STORAGE = Path("spec", "resources", "requests", "storage")
+_STORAGE = Path("spec.resources.requests.storage")
 _NOTHING = Quantity(0)
 _SPEC_IS_IMMUTABLE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
@@ -68,11 +68,11 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         return errors if old is None else errors + _validate_changes(obj, old)
 
     def validate_status(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
-        errors = checks.require(new.spec.access_modes, Path("Spec", "accessModes"))
+        errors = checks.require(new.spec.access_modes, Path("Spec.accessModes"))
         for name, quantity in new.status.capacity.items():
-            errors += checks.non_negative_quantity(quantity, Path("status", "capacity").key(name))
+            errors += checks.non_negative_quantity(quantity, Path("status.capacity").key(name))
         for field, given in checks.fields(new.status, "allocatedResourceStatuses", "allocatedResources"):
-            here = Path("status", field)
+            here = Path("status").child(field)
             for name in given:
                 if wrong := names.label_key(name):
                     errors += names.validate(here, name, wrong)
@@ -213,4 +213,4 @@ def _validate_attributes_class(new: PersistentVolumeClaim, old: PersistentVolume
         return []
     value = "nil" if name is None else "empty string"
     detail = f"update to {value} is forbidden when status.currentVolumeAttributesClassName is not nil"
-    return [field_errors.forbidden(Path("spec", "volumeAttributesClassName"), detail)]
+    return [field_errors.forbidden(Path("spec.volumeAttributesClassName"), detail)]

@@ -112,7 +112,7 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     _keep_identity(new, old)
     if not new.metadata.resource_version:
         if not main.allow_unconditional_update:
-            path = Path("metadata", "resourceVersion")
+            path = Path("metadata.resourceVersion")
             wrong = field_errors.invalid(path, 0, "must be specified for an update")
             raise errors.invalid(main.resource, new.metadata.name, [wrong], group=main.group)
         new.metadata.resource_version = old.metadata.resource_version

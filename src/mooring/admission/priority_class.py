@@ -50,4 +50,4 @@ def _validate_name_and_value(cls: PriorityClass) -> Errors:
     else:
         return []
     detail = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
-    return [field_errors.forbidden(Path("metadata", "name"), detail)]
+    return [field_errors.forbidden(Path("metadata.name"), detail)]

@@ -55,8 +55,8 @@ class ResourceQuotaStrategy(Strategy[ResourceQuota]):
         return errors
 
     def validate_status(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> Errors:
-        errors = _validate_quantities(new.status.hard, Path("status", "hard"))
-        return errors + _validate_quantities(new.status.used, Path("status", "used"))
+        errors = _validate_quantities(new.status.hard, Path("status.hard"))
+        return errors + _validate_quantities(new.status.used, Path("status.used"))
 
 
 def _validate_quantities(resources: dict[str, Quantity], path: Path) -> Errors:

@@ -43,7 +43,7 @@ class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
         errors = super().validate(obj, old, request)
         if obj.aggregation_rule is None:
             return errors
-        here = Path("aggregationRule", "clusterRoleSelectors")
+        here = Path("aggregationRule.clusterRoleSelectors")
         selectors = obj.aggregation_rule.cluster_role_selectors
         errors += checks.require(
             selectors, here, "at least one clusterRoleSelector required if aggregationRule is non-nil"

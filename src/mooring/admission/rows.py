@@ -158,7 +158,7 @@ def is_valid_row(row: Row) -> bool:
 
 @cache_short(4096)
 def _is_address(text: str) -> bool:
-    return not validate_status_ips([text], [], Path("status", "podIPs"), strict=True)
+    return not validate_status_ips([text], [], Path("status.podIPs"), strict=True)
 
 
 def may_share_admission(template: Resource) -> bool:

@@ -102,7 +102,7 @@ class ServiceStrategy(Strategy[Service]):
 
     def validate_status(self, new: Service, old: Service, request: Request) -> Errors:
         errors: Errors = []  # conditions are not validated
-        here, ingresses = Path("status", "loadBalancer", "ingress"), new.status.load_balancer.ingress
+        here, ingresses = Path("status.loadBalancer.ingress"), new.status.load_balancer.ingress
         if ingresses and new.spec.type != "LoadBalancer":
             return [field_errors.forbidden(here, "may only be used when `spec.type` is 'LoadBalancer'")]
         stored = {ingress.ip for ingress in old.status.load_balancer.ingress}
@@ -293,7 +293,7 @@ def _validate_source_ranges(obj: Service, old: Service | None, *, strict: bool) 
     errors: Errors = []
     paths = [here.index(index) for index in range(len(given))]
     if text is not None and not given:
-        here = Path("metadata", "annotations").key(_SOURCE_RANGES)
+        here = Path("metadata.annotations").key(_SOURCE_RANGES)
         is_kept = old is not None and old.metadata.annotations.get(_SOURCE_RANGES) == text
         given = text.split(",") if text.strip() and not is_kept else []
         paths = [here] * len(given)

@@ -226,5 +226,5 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
         detail, errors = "must be between 0 and 2147483647, inclusive", Errors()
         for name, failure in checks.fields(new.status, "attachError", "detachError"):
             code = failure.error_code if failure is not None else None
-            errors += checks.invalid_if((code or 0) < 0, Path("status", name, "errorCode"), code, detail)
+            errors += checks.invalid_if((code or 0) < 0, Path("status").child(name, "errorCode"), code, detail)
         return errors

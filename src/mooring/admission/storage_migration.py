@@ -10,7 +10,7 @@ from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.storagemigration_v1 import StorageVersionMigration
 
-_RESOURCE = Path("spec", "resource")
+_RESOURCE = Path("spec.resource")
 _STATUS = Path("status")
 _VERSION = re.compile("[1-9][0-9]*")
 

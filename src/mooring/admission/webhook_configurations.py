@@ -70,7 +70,7 @@ class _ConfigurationStrategy(Strategy[T]):
                 errors.append(field_errors.duplicate(here.child("name"), webhook.name))
             seen.update([webhook.name] if webhook.name else [])
         if old is None and request.options.static_names and obj.metadata.name.endswith(STATIC_SUFFIX):
-            errors.append(field_errors.invalid(Path("metadata", "name"), obj.metadata.name, _RESERVED))
+            errors.append(field_errors.invalid(Path("metadata.name"), obj.metadata.name, _RESERVED))
         return errors
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:

@@ -4,44 +4,33 @@ Validation passes paths to ``field_errors.py``. A path is formatted only on dema
 error; creating one is cheap.
 """
 
-_new = object.__new__
+import msgspec
 
 
-class Path:
-    """An immutable path to a field."""
+class Path(msgspec.Struct, eq=False, gc=False):
+    """The path to a field of an object: the last step, and the path to the field that contains it."""
 
-    __slots__ = ("_parent", "_step")
-
-    def __init__(self, name: str, *more: str) -> None:
-        self._parent: Path | None = None
-        self._step: str | int | tuple[str] = ".".join((name, *more)) if more else name
+    step: str | int | tuple[str]
+    """A field name (or several with dots), the index of a list item, or the key of a map entry as a tuple."""
+    parent: "Path | None" = None
 
     def child(self, name: str, *more: str) -> "Path":
         """Return the path to a field below."""
-        path = _new(Path)
-        path._parent = self
-        path._step = ".".join((name, *more)) if more else name
-        return path
+        return Path(".".join((name, *more)) if more else name, self)
 
     def index(self, index: int) -> "Path":
         """Return the path to an item of this list."""
-        path = _new(Path)
-        path._parent = self
-        path._step = index
-        return path
+        return Path(index, self)
 
     def key(self, key: str) -> "Path":
         """Return the path to an entry of this map, or to an item of a list with named items."""
-        path = _new(Path)
-        path._parent = self
-        path._step = (key,)
-        return path
+        return Path((key,), self)
 
     def __str__(self) -> str:
         steps = []
         path: Path | None = self
         while path is not None:
-            parent, step = path._parent, path._step
+            parent, step = path.parent, path.step
             if not isinstance(step, str):
                 steps.append(f"[{step if isinstance(step, int) else step[0]}]")
             else:

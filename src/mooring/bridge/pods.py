@@ -24,7 +24,7 @@ _RELEASED_LIMIT = 2
 They are limited, because clients can write annotations and affinity of released pods themselves.
 """
 RULES = PodRules(options=AdmissionOptions(), is_pod=True)
-_ANNOTATIONS = Path("metadata", "annotations")
+_ANNOTATIONS = Path("metadata.annotations")
 _CHANGED = "the annotations were changed after the pod was released, which has no effect: make a new pod instead"
 _NO_CONSTRAINTS = (
     f"spec.schedulingGates: the pod has the gate {annotations.GATE}, but neither of the annotations "

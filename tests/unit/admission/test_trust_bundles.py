@@ -164,6 +164,6 @@ def test_garbage_collection_needs_no_such_right() -> None:
 )
 @pytest.mark.req("N.5")
 def test_a_signer_name_is_a_domain_and_a_path_wherever_one_is_named(name: str, message: str) -> None:
-    path = Path("spec", "signerName")
+    path = Path("spec.signerName")
     assert any(message in str(error) for error in validate_signer_name(name, path))
     assert validate_signer_name("a.example/b", path) == []

@@ -18,7 +18,7 @@ SPEC = Path("spec")
 def test_a_path_names_fields_items_and_keys() -> None:
     path = SPEC.child("containers").index(0).child("env", "value").key("a/b")
     assert str(path) == "spec.containers[0].env.value[a/b]"
-    assert path == Path("spec", "containers[0]").child("env").child("value").key("a/b")
+    assert path == Path("spec.containers[0]").child("env").child("value").key("a/b")
     assert len({path, Path(str(path))}) == 1
 
 

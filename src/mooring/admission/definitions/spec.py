@@ -249,7 +249,7 @@ def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDe
     state = _approval_state(obj)
     if state in {"approved", "bypassed"} or (old is not None and _approval_state(old) == state):
         return []
-    path = Path("metadata", "annotations").key(APPROVED)
+    path = Path("metadata.annotations").key(APPROVED)
     why = "see https://github.com/kubernetes/enhancements/pull/1111"
     begin = f"protected groups must have approval annotation {go_quote(APPROVED)}"
     if state == "missing":

@@ -15,7 +15,7 @@ PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restrict
 _LATEST = "latest"
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 _LARGEST_MINOR = 2**63 - 1
-_LABELS = Path("metadata", "labels")
+_LABELS = Path("metadata.labels")
 
 
 class Standard(msgspec.Struct, frozen=True):

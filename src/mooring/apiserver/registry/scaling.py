@@ -196,5 +196,5 @@ def _set_replicas(obj: Resource, replicas: int, paths: CustomResourceSubresource
 
 def _check_replicas(name: str, replicas: int) -> None:
     if replicas < 0:
-        wrong = field_errors.invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0")
+        wrong = field_errors.invalid(Path("spec.replicas"), replicas, "must be greater than or equal to 0")
         raise errors.invalid("Scale", name, [wrong], group=_GROUP)
