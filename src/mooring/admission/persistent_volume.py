@@ -16,7 +16,7 @@ from mooring.admission.node_selector import NodeSelectorRules, validate_node_sel
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.defaults import default_source, round_to_milli
 from mooring.admission.pod.rules import SEMVER_OPERATORS
-from mooring.admission.pod.warnings import DEPRECATED_LABELS, source_deprecations
+from mooring.admission.pod.warnings import DEPRECATED_LABELS, RENAMED_LABELS, source_deprecations
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.base import copy_of
@@ -85,15 +85,6 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
             )
         elif new_status.last_phase_transition_time in (None, old_status.last_phase_transition_time):
             new_status.last_phase_transition_time = times.to_seconds(request.now)
-
-
-_RENAMED_LABELS = {
-    "beta.kubernetes.io/arch": "kubernetes.io/arch",
-    "beta.kubernetes.io/os": "kubernetes.io/os",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
-}
 
 
 def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
@@ -244,7 +235,7 @@ def _changes_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> b
     renamed = copy_of(old)
     for mine, theirs in zip(_affinity_terms(renamed), _affinity_terms(new), strict=False):
         for before, after in zip(mine.match_expressions, theirs.match_expressions, strict=False):
-            if _RENAMED_LABELS.get(before.key) == after.key:
+            if RENAMED_LABELS.get(before.key) == after.key:
                 before.key = after.key
     return renamed.node_affinity != new.node_affinity
 

@@ -66,7 +66,8 @@ def check_limits(body: bytes, most: Elements = MAX_ELEMENTS) -> None:
     """Raise for JSON that is too large, too deep or has too many elements, before it is parsed."""
     if len(body) > MAX_BYTES:
         raise TooLargeError(f"limit is {MAX_BYTES}")
-    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH and body.count(b",") < most.values:
+    few_values = len(body) < most.values or body.count(b",") < most.values
+    if few_values and body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
         return
     # Skip brackets and commas in strings. Strings are joined without a buffer per piece, unlike bytes.
     text = body.replace(b"\\\\", b"").replace(b'\\"', b"").decode("latin-1")

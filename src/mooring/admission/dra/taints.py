@@ -85,9 +85,7 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
     def validate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> Errors:
         errors: Errors = []
         errors += checks.optional(obj.spec.device_selector, Path("spec.deviceSelector"), _validate_selector)
-        return errors + validate_taint(
-            obj.spec.taint, Path("spec.taint"), old.spec.taint if old is not None else None
-        )
+        return errors + validate_taint(obj.spec.taint, Path("spec.taint"), old.spec.taint if old is not None else None)
 
     def validate_status(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> Errors:
         here = Path("status.conditions")

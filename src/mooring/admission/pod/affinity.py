@@ -146,7 +146,7 @@ def _validate_constraint(constraint: TopologySpreadConstraint, path: Path) -> Er
 
 
 def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> Errors:
-    errors = []
+    errors: Errors = []
     domains, action = constraint.min_domains, constraint.when_unsatisfiable
     if domains is not None:
         here = path.child("minDomains")
@@ -154,9 +154,8 @@ def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: P
         if action != "DoNotSchedule":
             detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             errors.append(field_errors.invalid(here, domains, detail))
-    for name, policy in checks.fields(constraint, "nodeAffinityPolicy", "nodeTaintsPolicy"):
-        errors += checks.optional_one_of(policy, _POLICIES, path.child(name))
-    return errors
+    errors += checks.optional_one_of(constraint.node_affinity_policy, _POLICIES, path.child("nodeAffinityPolicy"))
+    return errors + checks.optional_one_of(constraint.node_taints_policy, _POLICIES, path.child("nodeTaintsPolicy"))
 
 
 def _validate_spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> Errors:

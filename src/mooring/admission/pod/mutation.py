@@ -95,28 +95,28 @@ def check_scheduling_terms(spec: PodSpec) -> None:
         raise errors.request_entity_too_large(f"limit is {_MAX_COMPARING_TOLERATIONS} {what}")
     if spec.affinity is None and not spread:
         return
-    terms, node_terms = list(pod_affinity_terms(spec)), list(node_selector_terms(spec))
-    selectors = [selector for term in terms for selector in (term.label_selector, term.namespace_selector)]
-    selectors += [constraint.label_selector for constraint in spread]
-    requirements = sum(len(each.match_labels) + len(each.match_expressions) for each in selectors if each is not None)
-    requirements += sum(len(term.match_label_keys) + len(term.mismatch_label_keys) for term in terms)
-    requirements += sum(len(constraint.match_label_keys) for constraint in spread)
+    pod_terms = [*pod_affinity_terms(spec)]
+    requirements = node_requirements = node_expressions = 0
+    for term in pod_terms:
+        requirements += _count_requirements(term.label_selector) + _count_requirements(term.namespace_selector)
+        requirements += len(term.match_label_keys) + len(term.mismatch_label_keys)
+    for constraint in spread:
+        requirements += _count_requirements(constraint.label_selector) + len(constraint.match_label_keys)
+    for node_term in node_selector_terms(spec):
+        node_requirements += len(node_term.match_expressions) + len(node_term.match_fields)
+        node_expressions += len(node_term.match_cel_expressions)
     for count, most, what in (
-        (len(terms) + len(spread), _MAX_POD_TERMS, "pod affinity terms and topology spread constraints"),
+        (len(pod_terms) + len(spread), _MAX_POD_TERMS, "pod affinity terms and topology spread constraints"),
         (requirements, _MAX_POD_REQUIREMENTS, "requirements and label keys in pod affinity and topology spread"),
-        (
-            sum(len(term.match_expressions) + len(term.match_fields) for term in node_terms),
-            _MAX_NODE_REQUIREMENTS,
-            "requirements in node affinity",
-        ),
-        (
-            sum(len(term.match_cel_expressions) for term in node_terms),
-            _MAX_NODE_EXPRESSIONS,
-            "CEL expressions in node affinity",
-        ),
+        (node_requirements, _MAX_NODE_REQUIREMENTS, "requirements in node affinity"),
+        (node_expressions, _MAX_NODE_EXPRESSIONS, "CEL expressions in node affinity"),
     ):
         if count > most:
             raise errors.request_entity_too_large(f"limit is {most} {what} of one pod")
+
+
+def _count_requirements(selector: LabelSelector | None) -> int:
+    return 0 if selector is None else len(selector.match_labels) + len(selector.match_expressions)
 
 
 def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:

@@ -1,5 +1,6 @@
 """Validate probes and lifecycle hooks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -42,7 +43,11 @@ def validate_probes(container: Container, path: Path, context: ProbeContext) -> 
     errors: Errors = []
     if container.lifecycle is not None:
         errors += _validate_lifecycle(container.lifecycle, path.child("lifecycle"), context)
-    for name, probe in checks.fields(container, "livenessProbe", "readinessProbe", "startupProbe"):
+    for name, probe in (
+        ("livenessProbe", container.liveness_probe),
+        ("readinessProbe", container.readiness_probe),
+        ("startupProbe", container.startup_probe),
+    ):
         if probe is not None:
             errors += _validate_probe(probe, path.child(name), context, readiness=name == "readinessProbe")
     return errors
@@ -51,16 +56,12 @@ def validate_probes(container: Container, path: Path, context: ProbeContext) -> 
 def _validate_probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) -> Errors:
     errors = _validate_handler(probe, path, context)
     errors += checks.non_negative_fields(probe, path, *_NUMBERS)
-    seconds = probe.termination_grace_period_seconds
-    if seconds is not None and seconds <= 0:
-        here = path.child("terminationGracePeriodSeconds")
-        errors.append(field_errors.invalid(here, seconds, "must be greater than 0"))
-    if readiness and seconds is not None:
-        here = path.child("terminationGracePeriodSeconds")
-        errors.append(field_errors.invalid(here, seconds, "must not be set for readinessProbes"))
-    if not readiness and probe.success_threshold != 1:
-        errors.append(field_errors.invalid(path.child("successThreshold"), probe.success_threshold, "must be 1"))
-    return errors
+    seconds, here = probe.termination_grace_period_seconds, path.child("terminationGracePeriodSeconds")
+    errors += checks.positive(seconds, here, "must be greater than 0")
+    if readiness:
+        return errors + checks.invalid_if(seconds is not None, here, seconds, "must not be set for readinessProbes")
+    threshold = probe.success_threshold
+    return errors + checks.invalid_if(threshold != 1, path.child("successThreshold"), threshold, "must be 1")
 
 
 def _validate_lifecycle(lifecycle: Lifecycle, path: Path, context: ProbeContext) -> Errors:
@@ -84,41 +85,25 @@ def _validate_stop_signal(signal: str, path: Path, os: str) -> Errors:
 def _validate_handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> Errors:
     errors: Errors = []
     found = False
-    for attribute, name in (
-        ("exec", "exec"),
-        ("http_get", "httpGet"),
-        ("tcp_socket", "tcpSocket"),
-        ("grpc", "grpc"),
-        ("sleep", "sleep"),
-    ):
+    for attribute, (name, validate) in _ACTIONS.items():
         action: Any = getattr(handler, attribute, None)
         if action is None:
             continue
         if found:
             errors.append(field_errors.forbidden(path.child(name), "may not specify more than 1 handler type"))
         else:
-            errors += _validate_action(action, path.child(name), context)
+            errors += validate(action, path.child(name), context)
         found = True
-    return errors + checks.require(found, path, "must specify a handler type")
+    return errors if found else [field_errors.required(path, "must specify a handler type")]
 
 
-def _validate_action(
-    action: ExecAction | HTTPGetAction | TCPSocketAction | GRPCAction | SleepAction, path: Path, context: ProbeContext
-) -> Errors:
-    match action:
-        case ExecAction():
-            return [] if action.command else [field_errors.required(path.child("command"))]
-        case HTTPGetAction():
-            return _validate_http_get(action, path)
-        case SleepAction():
-            return _validate_sleep(action, path, context)
-        case TCPSocketAction() | GRPCAction():
-            return _validate_port(action.port, path.child("port"))
+def _validate_exec(action: ExecAction, path: Path, _: ProbeContext) -> Errors:
+    return [] if action.command else [field_errors.required(path.child("command"))]
 
 
-def _validate_http_get(action: HTTPGetAction, path: Path) -> Errors:
+def _validate_http_get(action: HTTPGetAction, path: Path, _: ProbeContext) -> Errors:
     errors = [] if action.path else [field_errors.required(path.child("path"))]
-    errors += _validate_port(action.port, path.child("port"))
+    errors += _validate_port(action.port, path)
     errors += checks.one_of(action.scheme, _SCHEMES, path.child("scheme"))
     for header in action.http_headers:
         errors += names.validate(path.child("httpHeaders"), header.name, names.http_header_name(header.name))
@@ -132,6 +117,20 @@ def _validate_sleep(action: SleepAction, path: Path, context: ProbeContext) -> E
     return [field_errors.invalid(path, action.seconds, detail)]
 
 
+def _validate_socket(action: TCPSocketAction | GRPCAction, path: Path, _: ProbeContext) -> Errors:
+    return _validate_port(action.port, path)
+
+
 def _validate_port(port: int | str, path: Path) -> Errors:
     messages = names.port_name(port) if isinstance(port, str) else names.port_number(port)
-    return [field_errors.invalid(path, port, message) for message in messages]
+    return [field_errors.invalid(path.child("port"), port, message) for message in messages]
+
+
+_ACTIONS: dict[str, tuple[str, Callable[[Any, Path, ProbeContext], Errors]]] = {
+    "exec": ("exec", _validate_exec),
+    "http_get": ("httpGet", _validate_http_get),
+    "tcp_socket": ("tcpSocket", _validate_socket),
+    "grpc": ("grpc", _validate_socket),
+    "sleep": ("sleep", _validate_sleep),
+}
+"""By attribute of a probe or lifecycle hook, the field's name and the function that validates the action."""

@@ -1,7 +1,7 @@
 """Validate resource requests and limits of containers, pods and overhead; total them; compute the QoS class."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSpec, ResourceRequirements
@@ -191,7 +191,6 @@ def _is_divisible(name: str, quantity: Quantity) -> bool:
     return size > 0 and quantity.value() % size == 0
 
 
-Resources = Mapping[str, Quantity]
 _QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -211,30 +210,27 @@ def qos_class(spec: PodSpec) -> str:
     """
     resources = spec.resources
     if resources is not None and (resources.requests or resources.limits):
-        return _classify([(resources.requests, resources.limits)])
-    containers = (*spec.containers, *spec.init_containers)
-    return _classify((container.resources.requests, container.resources.limits) for container in containers)
-
-
-def _classify(parts: Iterable[tuple[Resources, Resources]]) -> str:
+        parts = [resources]
+    else:
+        parts = [container.resources for container in (*spec.containers, *spec.init_containers)]
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     guaranteed = True
-    for asked, limited in parts:
-        _add_amounts(requests, _positive_amounts(asked))
-        found = _positive_amounts(limited)
-        _add_amounts(limits, found)
-        if len(found) != len(_QOS_RESOURCES):
-            guaranteed = False
+    for part in parts:
+        _add_positive_amounts(requests, part.requests)
+        limited = _add_positive_amounts(limits, part.limits)
+        guaranteed = guaranteed and limited == len(_QOS_RESOURCES)
     if not requests and not limits:
         return "BestEffort"
     return "Guaranteed" if guaranteed and requests == limits else "Burstable"
 
 
-def _positive_amounts(resources: Resources) -> dict[str, Quantity]:
-    return {name: resources[name] for name in _QOS_RESOURCES if name in resources and resources[name].sign() > 0}
-
-
-def _add_amounts(total: dict[str, Quantity], more: Resources) -> None:
-    for name, quantity in more.items():
-        total[name] = total[name] + quantity if name in total else quantity
+def _add_positive_amounts(total: dict[str, Quantity], more: Mapping[str, Quantity]) -> int:
+    """Add the positive amounts of cpu and memory in `more` to `total`, in place; return how many there are."""
+    count = 0
+    for name in _QOS_RESOURCES:
+        quantity = more.get(name)
+        if quantity is not None and quantity.sign() > 0:
+            total[name] = total[name] + quantity if name in total else quantity
+            count += 1
+    return count

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mooring.admission import checks
 from mooring.admission.pod.security import containers_of
 from mooring.api import names
 from mooring.api.core_v1 import (
@@ -23,15 +22,16 @@ from mooring.api.quoting import go_quote
 _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-DEPRECATED_LABELS = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+_RENAMED = {
+    "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"),
+    "beta.kubernetes.io/os": ("v1.14", "kubernetes.io/os"),
+    "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
+    "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
+    "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
 }
-
-
+RENAMED_LABELS = {old: new for old, (_, new) in _RENAMED.items()}
+DEPRECATED_LABELS = {old: f'deprecated since {since}; use "{new}" instead' for old, (since, new) in _RENAMED.items()}
+"""The warning about each deprecated node label."""
 _DEPRECATED_SOURCES = {
     "photonPersistentDisk": "v1.11, non-functional in v1.16+",
     "gitRepo": "v1.11, and disabled by default in v1.33+",
@@ -43,12 +43,17 @@ _DEPRECATED_SOURCES = {
     "cephfs": "v1.28, non-functional in v1.31+",
     "rbd": "v1.28, non-functional in v1.31+",
 }
+_DEPRECATED_ATTRIBUTES = [
+    (attribute, name)
+    for attribute, name in zip(Volume.__struct_fields__, Volume.__struct_encode_fields__, strict=True)
+    if name in _DEPRECATED_SOURCES
+]
 
 
 def source_deprecations(volume: Volume | PersistentVolumeSpec, path: Path) -> Iterator[str]:
     """Yield a warning for each source of a volume that Kubernetes has deprecated."""
-    for name, source in checks.json_fields(volume).items():
-        if source is not None and name in _DEPRECATED_SOURCES:
+    for attribute, name in _DEPRECATED_ATTRIBUTES:
+        if getattr(volume, attribute, None) is not None:
             here = path.child("storageOS" if name == "storageos" else name)
             yield f"{here}: deprecated in {_DEPRECATED_SOURCES[name]}"
 
@@ -143,11 +148,12 @@ def _host_alias_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
 
 
 def _container_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
-    for container, here in containers_of(spec, path):
+    containers = [*containers_of(spec, path)]
+    for container, here in containers:
         if container.resources.limits or container.resources.requests:
             yield from fraction_warnings(container.resources, here, "memory", "ephemeral-storage")
         yield from _variable_warnings(container, here)
-    yield from _port_warnings(spec, path)
+    yield from _port_warnings(containers)
 
 
 def _volume_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
@@ -183,10 +189,10 @@ def _variable_warnings(container: Container, path: Path) -> Iterator[str]:
         values[variable.name] = variable.value
 
 
-def _port_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _port_warnings(containers: list[tuple[Container, Path]]) -> Iterator[str]:
     names_seen: dict[str, Path] = {}
     seen: dict[tuple[str, int], list[tuple[Path, ContainerPort]]] = defaultdict(list)
-    for container, where in containers_of(spec, path):
+    for container, where in containers:
         for index, port in enumerate(container.ports):
             here = where.child("ports").index(index)
             if port.host_ip and not port.host_port:
