@@ -27,7 +27,7 @@ def _on_annotations(at: PodSpecAt) -> Iterator[Problem]:
     if not annotations.has_constraints(at.annotations):
         return
     pod = Pod(metadata=ObjectMeta(annotations=dict(at.annotations)), spec=at.spec)
-    path = Path(*at.annotations_path.split("."))
+    path = Path(at.annotations_path)
     for error in validate_constraint_annotations(pod, path, _RULES):
         yield Problem(rules.WRONG_CONSTRAINTS, str(error.field), error.body)
     is_released = annotations.RELEASED in at.annotations
