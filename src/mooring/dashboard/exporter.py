@@ -199,8 +199,8 @@ def reason_of(live: LiveSnapshot, given: Pod) -> tuple[str, bool]:
     judgement = outcome.evaluation
     if judgement.refusal is not None:
         return judgement.refusal.plugin, False
-    rejected = {name: for_now + for_good for name, _, for_now, for_good in judgement.asked}
-    never = sum(for_good for *_, for_good in judgement.asked)
+    rejected = {name: sum(numbers) for name, numbers in judgement.rejected.items()}
+    never = sum(for_good for _, for_good in judgement.rejected.values())
     plugin = max(rejected, key=lambda name: rejected[name], default="")
     return plugin or "(no nodes)", never > 0 and never >= len(live.node_names)
 

@@ -66,7 +66,7 @@ def matrix(
         view = View(engine, free, features)
         rows = [_node_row(engine, view, judgement, each) for each in wanted[part]]
         return Matrix(
-            filters=[each for each, _, for_now, for_good in judgement.asked if for_now + for_good],
+            filters=[each for each, (for_now, for_good) in judgement.rejected.items() if for_now + for_good],
             scores=[slot.name for slot in judgement.scores],
             feasible=judgement.number_feasible,
             nodes=len(wanted),

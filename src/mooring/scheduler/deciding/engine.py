@@ -76,18 +76,25 @@ class Outcome(msgspec.Struct):
     def evaluations(self) -> Iterator[EvaluationCount]:
         """Yield the evaluation counts for metrics; valid until the cluster changes."""
         evaluated, refusal, success = self.evaluation, self.evaluation.refusal, fwk.Code.SUCCESS
+        left, rejected = evaluated.number_considered, evaluated.rejected
         for vector in evaluated.filters:
-            if vector.has_pre_point and not vector.status.is_skip:
-                yield vector.name, "PreFilter", success, 1
+            plugin = vector.use
+            if vector.status.is_skip:
+                continue
+            if plugin.has_pre_point:
+                yield plugin.name, "PreFilter", success, 1
+            for_now, for_good = rejected.get(plugin.name, (0, 0))
+            left -= for_now + for_good
+            if left:
+                yield plugin.name, "Filter", success, left
+            if for_now:
+                yield plugin.name, "Filter", fwk.Code.UNSCHEDULABLE, for_now
+            if for_good:
+                yield plugin.name, "Filter", fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good
         if refusal is not None and refusal.is_rejected and refusal.plugin:
             yield refusal.plugin, "PreFilter", refusal.code, 1
-        for plugin, nodes, for_now, for_good in evaluated.asked:
-            numbers = (success, nodes - for_now - for_good), (fwk.Code.UNSCHEDULABLE, for_now)
-            for code, number in (*numbers, (fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good)):
-                if number:
-                    yield plugin, "Filter", code, number
         for scored in evaluated.scores if self.feasible > 1 else ():  # a single feasible node is taken without scoring
-            if scored.has_pre_point:
+            if scored.use.has_pre_point:
                 yield scored.name, "PreScore", success, 1
             yield scored.name, "Score", success, self.feasible
 
@@ -193,10 +200,11 @@ class Engine:
             evaluation = self._evaluate_nominated_node(profile, pod) or self._evaluate(profile, pod)
         finally:
             self.cluster.deadline.until = inf
-        considered = evaluation.number_considered if evaluation.asked else 0
         refusal = evaluation.refusal
         number = evaluation.number_feasible
-        outcome = Outcome(pod, profile, None, evaluation.cycle, number, considered, None, None, evaluation)
+        outcome = Outcome(
+            pod, profile, None, evaluation.cycle, number, evaluation.number_considered, None, None, evaluation
+        )
         if refusal is not None and not refusal.is_rejected:
             outcome.error, outcome.feasible = refusal, 0
         elif not number:

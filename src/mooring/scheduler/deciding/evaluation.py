@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -23,34 +24,15 @@ from mooring.api.core_v1 import PodSpec
 from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, pinned_node
-from mooring.scheduler.deciding.filter_vectors import (
-    Feasible,
-    FilterPipeline,
-    FilterVector,
-    NodeVector,
-    SharedVerdicts,
-    pass_filter,
-)
+from mooring.scheduler.deciding.filter_vectors import FilterPipeline, FilterVector, NodeFilterVector
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, leave_room, status_on, status_with
-from mooring.scheduler.deciding.score_vectors import (
-    NodeScores,
-    PodScores,
-    ScoreSum,
-    ScoreVector,
-    SharedScores,
-    best_once,
-)
-from mooring.scheduler.deciding.vectors import Meter, PartReaders, Plan, PlannedNodePlugin, PlannedPlugin, Vector
+from mooring.scheduler.deciding.score_vectors import NodeScoreVector, ScoreSum, ScoreVector, best_once
+from mooring.scheduler.deciding.vectors import Meter, PartReaders, Plan, PlannedPlugin, Vector
 from mooring.scheduler.framework import SKIP, SUCCESS, Status, unresolvable
 from mooring.scheduler.framework.nominations import NominatedPods
 from mooring.scheduler.framework.status import is_skip
 
-_MAX_NAMED = 64
-"""If plugins name at most this number of nodes, each is evaluated alone instead of evaluating all nodes."""
 _MAX_VECTOR_BYTES = 256 * 1024 * 1024
-_MAX_COMBINATION_BYTES = 64 * 1024 * 1024
-_BYTES_PER_ROW = 32
-"""The approximate memory, in bytes per node row, of a cached combination of vectors."""
 _MIN_CACHED = 8
 _MAX_ENTRIES = 20_000
 C = TypeVar("C", FilterPipeline, ScoreSum)
@@ -64,20 +46,20 @@ class _VectorGroup:
     def __init__(self, key: Hashable, readers: PartReaders, pod: PodInfo, cluster: Cluster, meter: Meter) -> None:
         shown = readers.parts.select(pod)
         self.key = key
-        self.filters: tuple[SharedVerdicts, ...] = ()
-        self.scores: tuple[SharedScores, ...] = ()
+        self.filters: tuple[FilterVector, ...] = ()
+        self.scores: tuple[ScoreVector, ...] = ()
         self.users = 0
         """The number of cached pod signatures that use these vectors."""
         for use in readers.filters:
             found = use.plugin.pre_filter(shown, cluster)
             if not is_skip(found):
-                vector = SharedVerdicts(use, shown, cluster, found)
+                vector = FilterVector(use, shown, cluster, found)
                 vector.meter = meter
                 self.filters += (vector,)
-        for scoring in readers.scores:
-            state = scoring.plugin.pre_score(shown, cluster)
+        for use in readers.scores:
+            state = use.plugin.pre_score(shown, cluster)
             if not is_skip(state):
-                scores = SharedScores(scoring, state, cluster)
+                scores = ScoreVector(use, state, cluster)
                 scores.meter = meter
                 self.scores += (scores,)
 
@@ -87,10 +69,9 @@ class _Entry:
 
     pipeline: FilterPipeline | None = None
     total: ScoreSum | None = None
-    counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
-    filters_to_call: Sequence[PlannedPlugin | PlannedNodePlugin] = ()
+    filters_to_call: Sequence[PlannedPlugin] = ()
     """The plugins that are called for every pod."""
-    scores_to_call: Sequence[PlannedPlugin | PlannedNodePlugin] = ()
+    scores_to_call: Sequence[PlannedPlugin] = ()
     _spec: PodSpec | None = None
 
     def __init__(self, groups: list[_VectorGroup]) -> None:
@@ -104,8 +85,8 @@ class _Entry:
         self,
         pod: PodInfo,
         cluster: Cluster,
-        filters: Sequence[tuple[PlannedPlugin | PlannedNodePlugin, FilterVector]],
-        scores: Sequence[tuple[PlannedPlugin | PlannedNodePlugin, ScoreVector]],
+        filters: Sequence[tuple[PlannedPlugin, FilterVector]],
+        scores: Sequence[tuple[PlannedPlugin, ScoreVector]],
     ) -> None:
         """Set `filters`, `scores` and the plugins to call for every pod, for pods with the spec of this one.
 
@@ -144,10 +125,11 @@ class Evaluator:
         self._entries: OrderedDict[PodSignature, _Entry] = OrderedDict()
         self._groups: dict[Hashable, _VectorGroup] = {}
         self._meter = Meter()
-        self._pipelines: OrderedDict[Hashable, FilterPipeline] = OrderedDict()
-        self._sums: OrderedDict[Hashable, ScoreSum] = OrderedDict()
-        self._pod_filters = [(use, FilterVector(use, cluster)) for use in plan.filters if use.reads_pod]
-        self._pod_scores = [(use, ScoreVector(use)) for use in plan.scores if use.reads_pod]
+        self._pipelines: WeakValueDictionary[Hashable, FilterPipeline] = WeakValueDictionary()
+        """The combinations of filter vectors that entries use, by the serial numbers of the vectors."""
+        self._sums: WeakValueDictionary[Hashable, ScoreSum] = WeakValueDictionary()
+        self._pod_filters = [(use, FilterVector(use, None, cluster, SUCCESS)) for use in plan.filters if use.reads_pod]
+        self._pod_scores = [(use, ScoreVector(use, SUCCESS, cluster)) for use in plan.scores if use.reads_pod]
 
     def __len__(self) -> int:
         """Return the number of cached pod signatures."""
@@ -156,10 +138,9 @@ class Evaluator:
     # -- the cache
 
     def clear(self) -> None:
+        """Evict all cached results."""
         self._entries.clear()
         self._groups.clear()
-        self._pipelines.clear()
-        self._sums.clear()
         self._meter = Meter()
         self._layout = self._cluster.layout
 
@@ -176,8 +157,6 @@ class Evaluator:
             if not group.users and self._groups.pop(group.key, None) is not None:
                 for vector in (*group.filters, *group.scores):
                     self._meter.bytes -= vector.charged
-                    for combinations, key in vector.combinations:
-                        combinations.pop(key, None)
 
     def _entry(self, pod: PodInfo) -> _Entry:
         if self._layout != self._cluster.layout:
@@ -214,25 +193,6 @@ class Evaluator:
             self._drop_unused(found)
             raise
         return _Entry(found)
-
-    def _combination(
-        self,
-        cache: "OrderedDict[Hashable, C]",
-        key: Hashable,
-        make: Callable[[Any, Cluster], C],
-        vectors: "Sequence[FilterVector | SharedScores]",
-    ) -> C:
-        found = cache.get(key)
-        if found is None:
-            found = cache[key] = make(vectors, self._cluster)
-            for vector in vectors:
-                vector.combinations += ((cache, key),)
-            limit = max(_MAX_COMBINATION_BYTES // (_BYTES_PER_ROW * self._cluster.capacity), _MIN_CACHED)
-            while len(cache) > limit:
-                cache.popitem(last=False)
-        else:
-            cache.move_to_end(key)
-        return found
 
     # -- evaluating
 
@@ -271,7 +231,6 @@ class Evaluator:
             each.refresh()
         status = status_on(evaluation, row, only_pods_moved=all(each.passes(row) for each in by_node))
         if status.is_success and status_with(evaluation, self._cluster, row, expected).is_success:
-            evaluation.asked = [(each.name, 1, 0, 0) for each in evaluation.filters if not each.status.is_skip]
             evaluation.number_considered = evaluation.number_feasible = 1
             evaluation.feasible = np.zeros_like(evaluation.considered)
             evaluation.feasible[row] = True
@@ -296,26 +255,27 @@ class Evaluator:
                 return
             evaluation.filters.append(vector)
         if naming:
-            self._consider(evaluation, naming)
+            self._limit_to_named(evaluation, naming)
 
-    def _vector_of_pod(self, use: PlannedPlugin | PlannedNodePlugin, evaluation: PodEvaluation) -> FilterVector | None:
+    def _vector_of_pod(self, use: PlannedPlugin, evaluation: PodEvaluation) -> FilterVector | None:
         pod, cluster = evaluation.pod, self._cluster
-        if isinstance(use, PlannedNodePlugin):
-            vector = NodeVector(use, pod, cluster, evaluation.cycle)
-            evaluation.is_shared_by_template = evaluation.is_shared_by_template and vector.status.is_skip
-            return None if vector.status.is_skip else vector
-        found = use.plugin.pre_filter(pod, cluster)
-        if is_skip(found):
-            return None
-        if found is SUCCESS:
-            return FilterVector(use, cluster)
+        if use.is_per_node:
+            made: FilterVector = NodeFilterVector(use, pod, cluster, evaluation.cycle)
+            if made.status.is_skip:
+                return None
+        else:
+            found = use.plugin.pre_filter(pod, cluster)
+            if is_skip(found):
+                return None
+            made = FilterVector(use, pod, cluster, found)
+            if found is SUCCESS:
+                return made
+            if made.state is not None:
+                evaluation.cycle.pre_filter[use.name] = made.state
         evaluation.is_shared_by_template = False
-        made = SharedVerdicts(use, pod, cluster, found)
-        if made.state is not None:
-            evaluation.cycle.pre_filter[use.name] = made.state
         return made
 
-    def _consider(self, evaluation: PodEvaluation, naming: list[FilterVector]) -> None:
+    def _limit_to_named(self, evaluation: PodEvaluation, naming: list[FilterVector]) -> None:
         evaluation.naming = tuple(sorted(each.name for each in naming))
         names = frozenset.intersection(*(each.node_names for each in naming if each.node_names is not None))
         if not names:
@@ -328,50 +288,44 @@ class Evaluator:
 
     def _filter(self, entry: _Entry, evaluation: PodEvaluation) -> None:
         evaluation.reached = "Filter"
-        if not evaluation.is_shared_by_template or evaluation.naming:
-            self._filter_alone(evaluation)
-            return
+        filters = evaluation.filters
         refusing: list[FilterVector] = []
-        for vector in evaluation.filters:
+        for vector in filters:
             vector.refresh()
-            if vector.refuses:
+            if vector.refuses or vector.use.is_per_node:
                 refusing.append(vector)
-            if vector.status is not SUCCESS and vector.status is not SKIP:
-                self._fail(evaluation, vector.status)
+            if vector.status is not SUCCESS and self._has_failed(evaluation, vector.status):
                 return
         pipeline = entry.pipeline
-        if pipeline is None or pipeline.vectors != refusing:
-            key = tuple([vector.serial for vector in refusing])
-            pipeline = entry.pipeline = self._combination(self._pipelines, key, FilterPipeline, refusing)
-        feasible = pipeline.refresh()
-        if entry.counts is None or entry.counts[0] is not feasible or entry.counts[1] is not evaluation.filters:
-            entry.counts = feasible, evaluation.filters, _counts(evaluation.filters, feasible)
-        evaluation.feasible, evaluation.number_feasible = feasible.rows, feasible.number
-        evaluation.number_considered, evaluation.asked = feasible.considered, entry.counts[2]
-
-    def _filter_alone(self, evaluation: PodEvaluation) -> None:
-        named = np.flatnonzero(evaluation.considered) if evaluation.naming else None
-        if named is not None and len(named) <= _MAX_NAMED:
-            evaluation.filters = [each.on_rows(named) for each in evaluation.filters]
-        left = evaluation.considered.copy()
-        evaluation.number_considered = number = int(np.count_nonzero(left))
-        for vector in evaluation.filters:
-            vector.refresh(left)
-            if not (vector.status.is_success or vector.status.is_skip):
-                self._fail(evaluation, vector.status)
+        if not evaluation.is_shared_by_template or evaluation.naming:
+            feasible = FilterPipeline(refusing, self._cluster).combine(evaluation.considered)
+            if any(self._has_failed(evaluation, vector.status) for vector in refusing):
                 return
-            if vector.status.is_skip:
-                continue
-            before, for_good = number, 0
-            if vector.refuses:
-                passed = pass_filter(left, number, vector)
-                left, number, for_good = passed.rows, passed.number, passed.for_good
-            evaluation.asked.append((vector.name, before, before - number - for_good, for_good))
-        evaluation.feasible, evaluation.number_feasible = left, number
+        else:
+            if pipeline is None or pipeline.vectors != refusing:
+                key = tuple([vector.serial for vector in refusing])
+                pipeline = entry.pipeline = self._combination(self._pipelines, key, FilterPipeline, refusing)
+            feasible = pipeline.refresh()
+        evaluation.feasible, evaluation.number_feasible, evaluation.number_considered, evaluation.rejected = feasible
 
-    def _fail(self, evaluation: PodEvaluation, status: Status) -> None:
+    def _has_failed(self, evaluation: PodEvaluation, status: Status) -> bool:
+        if status.is_success or status.is_skip:
+            return False
         evaluation.refusal = status
         self.forget(evaluation.pod.signature)
+        return True
+
+    def _combination(
+        self,
+        cache: "WeakValueDictionary[Hashable, C]",
+        key: Hashable,
+        make: Callable[[Sequence[Any], Cluster], C],
+        vectors: Sequence[Vector],
+    ) -> C:
+        found = cache.get(key)
+        if found is None:
+            found = cache[key] = make(vectors, self._cluster)
+        return found
 
     # -- scoring
 
@@ -386,43 +340,31 @@ class Evaluator:
             if each.is_active:
                 evaluation.scores.append(each)
         counted = [each for each in evaluation.scores if not each.is_zero]
-        shared = [each for each in counted if isinstance(each, SharedScores)]
         if needs_points:
             evaluation.points = {each.name: each.weigh(feasible) for each in evaluation.scores}
-        is_for_one_pod = len(shared) < len(counted) or not evaluation.is_shared or evaluation.naming
-        if is_for_one_pod or not all(vector.was_summed for vector in shared):  # most new parts have no second pod
+        is_for_one_pod = not evaluation.is_shared or evaluation.naming
+        if is_for_one_pod or not all(vector.was_summed for vector in counted):  # most new parts have no second pod
             evaluation.best = best_once(counted, feasible)
         else:
-            evaluation.best = self._sum_of(entry, shared).best(feasible)
-        for vector in shared:
+            evaluation.best = self._sum_of(entry, counted).best(feasible)
+        for vector in counted:
             vector.was_summed = True
 
-    def _scores_of_pod(self, use: PlannedPlugin | PlannedNodePlugin, evaluation: PodEvaluation) -> ScoreVector | None:
+    def _scores_of_pod(self, use: PlannedPlugin, evaluation: PodEvaluation) -> ScoreVector | None:
         pod, cluster, feasible = evaluation.pod, self._cluster, evaluation.feasible
-        if isinstance(use, PlannedNodePlugin):
-            return NodeScores(use, pod.pod, cluster=cluster, cycle=evaluation.cycle, feasible=feasible)
+        if use.is_per_node:
+            return NodeScoreVector(use, pod.pod, cluster=cluster, cycle=evaluation.cycle, feasible=feasible)
         state = use.plugin.pre_score(pod, cluster)
-        if is_skip(state):
-            return None
-        return ScoreVector(use) if state is SUCCESS else PodScores(use, state, feasible)
+        return None if is_skip(state) else ScoreVector(use, state, cluster)
 
-    def _sum_of(self, entry: _Entry, vectors: list[SharedScores]) -> ScoreSum:
+    def _sum_of(self, entry: _Entry, vectors: list[ScoreVector]) -> ScoreSum:
         total = entry.total
         if total is None or total.vectors != vectors:
-            depends = any(each.depends_on_feasible or each.is_normalized for each in vectors)
+            declared = [each.use.declared for each in vectors]
+            depends = any(each.depends_on_feasible or each.is_normalized for each in declared)
             key = (id(entry.pipeline) if depends else 0, *[vector.serial for vector in vectors])
             total = entry.total = self._combination(self._sums, key, ScoreSum, vectors)
         return total
 
 
-_index_of: Callable[[Vector], int] = attrgetter("index")
-
-
-def _counts(filters: Sequence[FilterVector], feasible: Feasible) -> list[tuple[str, int, int, int]]:
-    found, number, rejected = [], feasible.considered, iter(feasible.rejected)
-    for vector in filters:
-        if not vector.status.is_skip:
-            for_now, for_good = next(rejected) if vector.refuses else (0, 0)
-            found.append((vector.name, number, for_now, for_good))
-            number -= for_now + for_good
-    return found
+_index_of: Callable[[Vector], int] = attrgetter("use.index")

@@ -5,7 +5,7 @@ evaluating only changed rows. A `FilterPipeline` combines vectors into the set o
 ``evaluation.py``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.inputs import Input
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
-from mooring.scheduler.deciding.vectors import PlannedNodePlugin, PlannedPlugin, PluginVector, Vector
+from mooring.scheduler.deciding.vectors import PlannedPlugin, Vector
 from mooring.scheduler.framework.verdicts import count_codes, status_of
 
 _Amounts: TypeAlias = NDArray[np.int64]
@@ -29,7 +29,8 @@ def _no_reasons(_code: int) -> tuple[str, ...]:
 
 
 class FilterVector(Vector):
-    """The verdicts of a Filter plugin on all node rows; those of this base class accept every node.
+    """The verdicts of a Filter plugin on all node rows, for all pods with the same value of the part it reads or, if it
+    reads the pod itself, for one pod.
 
     Rows without a node are `ok`; the pipeline masks them.
     """
@@ -44,28 +45,71 @@ class FilterVector(Vector):
     """Whether the plugin rejects any node; otherwise `codes` and `ok` may be absent."""
     codes: fwk.Codes = fwk.ALL_PASS
     ok: fwk.Mask = _NO_MASK
-    reads_only_node = True
-    """Whether the verdicts depend on the nodes alone and not on placed pods."""
-
     reasons: Callable[[int], tuple[str, ...]] = staticmethod(_no_reasons)
     _statuses: dict[int, fwk.Status] | None = None
 
-    def __init__(self, use: PlannedPlugin | PlannedNodePlugin, cluster: Cluster) -> None:
-        super().__init__(use.name, use.index)
-        self.has_pre_point = use.has_pre_point
+    def __init__(
+        self, use: PlannedPlugin, pod: PodInfo | None, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status
+    ) -> None:
+        """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`.
+
+        If it is a status, the plugin is not called for any row, and `pod` may be None.
+        """
+        super().__init__(use, None, cluster.inputs)
         self._cluster = cluster
+        self._pod = pod
+        if isinstance(found, fwk.Status):
+            self.status = fwk.SUCCESS if found.is_success else found.by(use.name)
+        else:
+            self.state = found.state
+            if found.node_names is not None or found.is_pinned:
+                self.node_names, self.is_pinned = found.node_names, found.is_pinned
 
     @property
     def is_settled(self) -> bool:
         """Return whether every pod with this vector passes `pre_filter`, which names no nodes."""
         return self.node_names is None and not self.is_pinned and (self.status.is_success or self.status.is_skip)
 
-    def refresh(self, _accepted: fwk.Mask | None = None) -> None:
-        """Evaluate the node rows that changed. `accepted` are the rows that passed every earlier filter."""
+    def refresh(self) -> None:
+        """Evaluate the node rows that changed."""
+        if self.state is None or self._idle.value == self._idle_at:
+            return
+        if not self._collect_changes():
+            if self.status is not fwk.SKIP:
+                self.change()
+                self.status, self.dirty = fwk.SKIP, None
+                self._take_all(fwk.ALL_PASS)
+            return
+        rows = self.dirty
+        if rows is not None and not len(rows):
+            return
+        self.status, self.dirty = fwk.SUCCESS, None  # all rows again, unless the plugin returns
+        verdicts = self.use.plugin.filter(self.state, fwk.ALL_ROWS if rows is None else rows)
+        if isinstance(verdicts, fwk.Status):
+            self.status = verdicts.by(self.name)
+            self.change()
+            return
+        self.dirty = NO_ROWS
+        if self._take(verdicts, rows):
+            self.change(rows)
 
-    def verdicts(self, _rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
+    def evaluate_accepted(self, accepted: fwk.Mask) -> None:
+        """Evaluate the node rows that every earlier filter accepted, if the plugin evaluates one node at a time."""
+
+    def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
         """Return the current verdicts on some node rows without using or filling the cache; None if all pass."""
-        return None
+        state, use = self.state, self.use
+        if state is None:
+            return None
+        if use.reads_pod:  # pods may have moved since `pre_filter`
+            found: fwk.PreFilterResult[Any] | fwk.Status = use.plugin.pre_filter(self._pod, self._cluster)
+            if isinstance(found, fwk.Status):
+                return None if found.is_success or found.is_skip else found
+            state = found.state
+        elif use.refresh is not None and isinstance(use.refresh(state), Input):
+            return None
+        verdicts: fwk.Verdicts | fwk.Status = use.plugin.filter(state, rows)
+        return verdicts
 
     def verdict(self, row: int) -> fwk.Status:
         """Return the current verdict on one node row without using or filling the cache."""
@@ -75,37 +119,48 @@ class FilterVector(Vector):
         code = 0 if verdicts is None else verdicts.codes.item()
         return status_of(code, verdicts.reasons, self.name) if verdicts is not None and code else fwk.SUCCESS
 
-    def on_rows(self, _rows: NDArray[np.intp]) -> "FilterVector":
-        """Return the verdicts on a few node rows for one caller; the others count as passing."""
-        return self
-
-    def may_apply_after(self, _signatures: Iterable[PodSignature]) -> bool:
+    def may_apply_after(self, signatures: Iterable[PodSignature]) -> bool:
         """Return whether the plugin, which skips this pod now, may apply once pods with these signatures are placed."""
-        return True
+        return any(self.use.plugin.may_apply_after(signature) for signature in signatures)
 
-    def passes(self, _row: int) -> bool:
+    def passes(self, row: int) -> bool:
         """Return whether a node row passed at the last `refresh`."""
-        return True
+        if self.state is None:
+            return self.status.is_success
+        return self.dirty is not None and not len(self.dirty) and (not self.refuses or bool(self.ok[row]))
+
+    # -- with other amounts of resources
+
+    @property
+    def reads_only_node(self) -> bool:
+        """Return whether the verdicts depend on the nodes alone and not on placed pods."""
+        return self.state is None or self.use.reads_only_node
 
     @property
     def reads_only_resources(self) -> bool:
         """Return whether only a node row's node and resources decide its verdict, so that `fits_with` can be called."""
-        return True
+        return self.reads_only_node or self.use.declared.only_resources or self.status.is_skip
 
-    def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Mask | None:
+    def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Mask | None:
         """Return which node rows would pass with other used resource amounts; None if all would."""
-        return None
+        if self.reads_only_node:
+            return self.ok[rows] if self.refuses else None
+        if self.status.is_skip or not self.use.declared.only_resources:
+            return None
+        fits: fwk.Mask = self.use.plugin.fits_resources(self.state, allocatable, used)
+        return fits
 
     def refusals_with(
         self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
     ) -> list[tuple[fwk.Status, NDArray[np.intp]]]:
         """Return why node rows would not pass with other used amounts: each reason with the rows' indexes."""
-        codes, reasons = self._verdicts_with(rows, allocatable, used)
-        of = self.status_of if reasons == self.reasons else lambda code: status_of(code, reasons, self.name)
-        return [(of(code), (codes == code).nonzero()[0]) for code, _ in count_codes(codes)]
+        if self.reads_only_node:
+            codes, reasons = self.codes[rows], self.reasons
+        else:
+            codes, reasons = self.use.plugin.filter_resources(self.state, allocatable, used)
+        return [(status_of(code, reasons, self.name), (codes == code).nonzero()[0]) for code, _ in count_codes(codes)]
 
-    def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Verdicts:
-        return fwk.Verdicts(self.codes[rows], self.reasons)
+    # -- how
 
     def status_of(self, code: int) -> fwk.Status:
         """Return the status that a verdict code stands for."""
@@ -158,123 +213,18 @@ class FilterVector(Vector):
         return changed
 
 
-class SharedVerdicts(PluginVector, FilterVector):
-    """The verdicts of a vectorised plugin, for all pods with the same value of the part it reads or, if it reads the
-    pod itself, for one pod.
-    """
+class NodeFilterVector(FilterVector):
+    """The verdicts of a plugin that evaluates one node at a time, for one pod."""
 
-    def __init__(
-        self, use: PlannedPlugin, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status
-    ) -> None:
-        """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`."""
-        PluginVector.__init__(self, use, None if isinstance(found, fwk.Status) else found.state, cluster.inputs)
-        self._cluster = cluster
-        self._pod = pod
-        self._plugin: fwk.FilterPlugin[Any] = use.plugin
-        self.reads_only_node = use.reads_only_node
-        self.has_pre_point = use.has_pre_point
-        if isinstance(found, fwk.Status):
-            self.status = fwk.SUCCESS if found.is_success else found.by(use.name)
-        elif found.node_names is not None or found.is_pinned:
-            self.node_names, self.is_pinned = found.node_names, found.is_pinned
-
-    def refresh(self, _accepted: fwk.Mask | None = None) -> None:
-        if self.state is None or self._idle.value == self._idle_at:
-            return
-        if not self._collect_changes():
-            if self.status is not fwk.SKIP:
-                self.change()
-                self.status, self.dirty = fwk.SKIP, None
-                self._take_all(fwk.ALL_PASS)
-            return
-        rows = self.dirty
-        if rows is not None and not len(rows):
-            return
-        self.status, self.dirty = fwk.SUCCESS, None  # all rows again, unless the plugin returns
-        verdicts = self._plugin.filter(self.state, fwk.ALL_ROWS if rows is None else rows)
-        if isinstance(verdicts, fwk.Status):
-            self.status = verdicts.by(self.name)
-            self.change()
-            return
-        self.dirty = NO_ROWS
-        if self._take(verdicts, rows):
-            self.change(rows)
-
-    def on_rows(self, rows: NDArray[np.intp]) -> FilterVector:
-        found = SharedVerdicts(self.use, self._pod, self._cluster, self.status)
-        found.node_names, found.is_pinned, found.state = self.node_names, self.is_pinned, self.state
-        found._idle_at = found._idle.value  # it is never refreshed
-        verdicts = self.verdicts(rows)
-        if isinstance(verdicts, fwk.Status):
-            found.status = verdicts.by(self.name)
-        elif verdicts is None:
-            found.status = fwk.SKIP if self.state is not None else self.status
-        else:
-            found.status = fwk.SUCCESS
-            codes = np.zeros(self._cluster.capacity, np.int32)
-            codes[rows] = verdicts.codes
-            found._take(fwk.Verdicts(codes, verdicts.reasons), None)
-        return found
-
-    def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
-        state, use = self.state, self.use
-        if use.reads_pod:  # pods may have moved since `pre_filter`
-            found = self._plugin.pre_filter(self._pod, self._cluster)
-            if isinstance(found, fwk.PreFilterResult):
-                return self._plugin.filter(found.state, rows)
-            return None if found.is_success or found.is_skip else found
-        if state is None or (use.refresh is not None and isinstance(use.refresh(state), Input)):
-            return None
-        return self._plugin.filter(state, rows)
-
-    def may_apply_after(self, signatures: Iterable[PodSignature]) -> bool:
-        return any(self._plugin.may_apply_after(signature) for signature in signatures)
-
-    def passes(self, row: int) -> bool:
-        if self.state is None:
-            return self.status.is_success
-        return self.dirty is not None and not len(self.dirty) and (not self.refuses or bool(self.ok[row]))
-
-    @property
-    def _applies(self) -> bool:
-        return self.state is not None and not self.status.is_skip
-
-    @property
-    def reads_only_resources(self) -> bool:
-        return self.reads_only_node or self.use.declared.only_resources or not self._applies
-
-    def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Mask | None:
-        if not self._applies or (self.reads_only_node and not self.refuses):
-            return None
-        if self.reads_only_node:
-            return self.ok[rows]
-        if not self.use.declared.only_resources:
-            return None
-        return self._plugin.fits_resources(self.state, allocatable, used)
-
-    def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Verdicts:
-        if self.reads_only_node or not self.use.declared.only_resources:
-            return super()._verdicts_with(rows, allocatable, used)
-        return self._plugin.filter_resources(self.state, allocatable, used)
-
-
-class NodeVector(FilterVector):
-    """The verdicts of a per-node plugin, on the nodes that every earlier filter accepted."""
-
-    reads_only_node = False
-    reads_only_resources = False
-
-    def __init__(self, use: PlannedNodePlugin, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
-        super().__init__(use, cluster)
-        self.use = use
-        self._pod = pod
-        self._cycle = cycle
+    def __init__(self, use: PlannedPlugin, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
+        super().__init__(use, pod, cluster, fwk.PreFilterResult((cycle, pod.pod)))
         self._sets: fwk.ReasonSets[tuple[str, ...]] = fwk.ReasonSets(tuple)
-        if use.pre_filter is not None:
-            self.status = use.pre_filter(cycle, pod.pod, cluster).by(use.name)
+        self._idle_at = self._idle.value  # `refresh` does nothing
+        if use.has_pre_point:
+            self.status = use.plugin.pre_filter_pod(cycle, pod.pod, cluster).by(use.name)
 
-    def refresh(self, accepted: fwk.Mask | None = None) -> None:
-        rows = np.flatnonzero(self._cluster.labels.nodes if accepted is None else accepted)
+    def evaluate_accepted(self, accepted: fwk.Mask) -> None:
+        rows = np.flatnonzero(accepted)
         verdicts = self.verdicts(rows)
         if isinstance(verdicts, fwk.Status):
             self.status = verdicts
@@ -283,15 +233,13 @@ class NodeVector(FilterVector):
         codes[rows] = verdicts.codes
         self._take(fwk.Verdicts(codes, verdicts.reasons), None)
 
-    def passes(self, _row: int) -> bool:
-        return False
-
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status:
+        cycle, pod = self.state
         wanted = range(self._cluster.capacity) if isinstance(rows, slice) else rows.tolist()
         codes = np.zeros(len(wanted), np.int32)
         for index, row in enumerate(wanted):
             info = self._cluster.nodes[row]
-            status = fwk.SUCCESS if info is None else self.use.plugin.filter_node(self._cycle, self._pod.pod, info)
+            status = fwk.SUCCESS if info is None else self.use.plugin.filter_node(cycle, pod, info)
             if status.is_success:
                 continue
             if not status.is_rejected:
@@ -307,8 +255,8 @@ class Feasible(NamedTuple):
     rows: fwk.Mask
     number: int
     considered: int
-    rejected: tuple[tuple[int, int], ...]
-    """For each filter, how many of the nodes that passed the filters before it it rejects, for now and for good."""
+    rejected: Mapping[str, tuple[int, int]]
+    """By Filter plugin, how many of the nodes that passed the filters before it it rejects, for now and for good."""
 
 
 class _Passed(NamedTuple):
@@ -331,6 +279,7 @@ class FilterPipeline:
         self._nodes_at = NEVER
         self._verified_at = [NEVER] * len(vectors)
         self._stages: list[_Passed] = []
+        """The nodes before the first vector, and those that pass each vector."""
         self._found: Feasible | None = None
 
     def refresh(self) -> Feasible:
@@ -341,28 +290,32 @@ class FilterPipeline:
                 self._verified_at[index] = vector.changed_at
                 first = min(first, index)
         if self._cluster.nodes_changed_at != self._nodes_at:
-            self._nodes_at, first, found = self._cluster.nodes_changed_at, 0, None
-            nodes = self._cluster.labels.nodes.copy()
-            self._all = _Passed(nodes, int(np.count_nonzero(nodes)), 0)
-        if found is None or first < len(self.vectors):
-            del self._stages[first:]
-            found = self._found = self._combine(self._all)
+            self._nodes_at = self._cluster.nodes_changed_at
+            found = self.combine(self._cluster.labels.nodes.copy())
+        elif found is None or first < len(self.vectors):
+            del self._stages[first + 1 :]
+            found = self._pass_filters()
+        self._found = found
         return found
 
-    def _combine(self, everything: _Passed) -> Feasible:
-        for vector in self.vectors[len(self._stages) :]:
-            last = self._stages[-1] if self._stages else everything
-            self._stages.append(pass_filter(last.rows, last.number, vector))
-        rejected, before = [], everything.number
-        for stage in self._stages:
-            rejected.append((before - stage.number - stage.for_good, stage.for_good))
-            before = stage.number
-        last = self._stages[-1] if self._stages else everything
-        return Feasible(last.rows, last.number, everything.number, tuple(rejected))
+    def combine(self, considered: fwk.Mask) -> Feasible:
+        """Return the nodes of `considered` that pass all filters."""
+        self._stages = [_Passed(considered, int(np.count_nonzero(considered)), 0)]
+        return self._pass_filters()
+
+    def _pass_filters(self) -> Feasible:
+        stages = self._stages
+        for vector in self.vectors[len(stages) - 1 :]:
+            rows, number, _ = stages[-1]
+            vector.evaluate_accepted(rows)
+            stages.append(_pass_filter(rows, number, vector) if vector.refuses else _Passed(rows, number, 0))
+        rejected: dict[str, tuple[int, int]] = {}
+        for vector, before, after in zip(self.vectors, stages, stages[1:], strict=False):
+            rejected[vector.name] = (before.number - after.number - after.for_good, after.for_good)
+        return Feasible(stages[-1].rows, stages[-1].number, stages[0].number, rejected)
 
 
-def pass_filter(before: fwk.Mask, number_before: int, vector: FilterVector) -> _Passed:
-    """Return the nodes of `before` that also pass a filter vector."""
+def _pass_filter(before: fwk.Mask, number_before: int, vector: FilterVector) -> _Passed:
     rows = before & vector.ok
     number = int(np.count_nonzero(rows))
     if number == number_before:

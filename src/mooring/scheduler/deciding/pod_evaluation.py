@@ -7,7 +7,7 @@ one by one, with the nominated pods placed in a trial.
 Created by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and preemption.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -50,8 +50,8 @@ class PodEvaluation(msgspec.Struct, eq=False):
     """The cached result of `nominated_pods_only_use`."""
     is_shared_by_template: bool = True
     """Whether the verdicts hold for every pod with the same pod signature."""
-    asked: list[tuple[str, int, int, int]] = []
-    """For each Filter plugin, how many nodes it evaluated, rejected for now, and rejected for good."""
+    rejected: Mapping[str, tuple[int, int]] = {}
+    """By Filter plugin, how many nodes it rejected for now and for good of those that passed the filters before it."""
     scores: list[ScoreVector] = []
     points: dict[str, Scores] = {}
     """By Score plugin, the weighted scores of all node rows; empty unless the caller asked for them."""

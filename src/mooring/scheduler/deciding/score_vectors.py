@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import Pod
 from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.deciding.vectors import PlannedNodePlugin, PlannedPlugin, PluginVector, Vector
+from mooring.scheduler.deciding.vectors import PlannedPlugin, Vector
 from mooring.scheduler.framework import ALL_ROWS, MAX_NODE_SCORE, CycleState, Mask, Scores, Status
 
 _NO_SCORES: Scores = np.empty(0, np.int64)
@@ -32,7 +32,9 @@ _MAX_SMALL_WEIGHT = 1000
 
 
 class ScoreVector(Vector):
-    """The scores of a Score plugin on all node rows."""
+    """The scores of a Score plugin on all node rows, for all pods with the same value of the part it reads or, if it
+    reads the pod itself, for one pod.
+    """
 
     is_active = True
     """Whether the plugin scores the pod (`pre_score` did not return SKIP)."""
@@ -40,47 +42,27 @@ class ScoreVector(Vector):
     """Whether every score is 0 before normalisation."""
     scores: Scores = _NO_SCORES
     """The scores by node row: weighted, or raw if they are normalised later."""
-
-    def __init__(self, use: PlannedPlugin | PlannedNodePlugin) -> None:
-        super().__init__(use.name, use.index)
-        self.weight = use.weight
-        self.has_pre_point = use.has_pre_point
-
-    def refresh(self, feasible: Mask) -> None:
-        """Evaluate the node rows whose inputs changed."""
-
-    def weigh(self, feasible: Mask) -> Scores:
-        """Return the scores of all node rows, weighted, and normalised by those of feasible nodes."""
-        return np.zeros(len(feasible), np.int64) if self.is_zero else self.scores
-
-
-class SharedScores(PluginVector, ScoreVector):
-    """The scores of a vectorised plugin, for all pods with the same value of the part it reads."""
-
     was_summed = False
     """Whether a sum that includes this vector was computed before."""
     _feasible: Mask | None = None
 
     def __init__(self, use: PlannedPlugin, state: Any, cluster: Cluster) -> None:
         """Create the vector; `state` is the result of the plugin's `pre_score`."""
-        PluginVector.__init__(self, use, state, cluster.inputs)
-        self.weight = use.weight
-        self.has_pre_point = use.has_pre_point
-        self.depends_on_feasible = use.declared.depends_on_feasible
-        self.is_normalized = use.declared.is_normalized
-        self._capacity = cluster.capacity
-        self._has_state = not isinstance(state, Status)
+        super().__init__(use, None if isinstance(state, Status) else state, cluster.inputs)
+        self._cluster = cluster
 
     def refresh(self, feasible: Mask) -> None:
-        if not self._has_state or self._idle.value == self._idle_at:
+        """Evaluate the node rows whose inputs changed; leave it to `update_rows` if scores depend on other nodes."""
+        if self.state is None or self._idle.value == self._idle_at:
             return
-        if self.depends_on_feasible and feasible is not self._feasible:
+        depends_on_feasible = self.use.declared.depends_on_feasible
+        if depends_on_feasible and feasible is not self._feasible:
             self._feasible, self._revision = feasible, NEVER
         if not self._collect_changes(feasible):
             self._leave_out()
             return
         self.is_active = True
-        if self.depends_on_feasible:
+        if depends_on_feasible:
             self.is_zero = False
         else:
             self.update_rows()
@@ -90,64 +72,55 @@ class SharedScores(PluginVector, ScoreVector):
             self.change()
             self._take_all(_NO_SCORES)
         self.dirty = None
-        self.is_active = not self.has_pre_point  # a plugin without PreScore scores every pod
+        self.is_active = not self.use.has_pre_point  # a plugin without PreScore scores every pod
 
     def update_rows(self) -> None:
         """Evaluate the node rows that have changed."""
         rows = self.dirty
         if rows is not None and not len(rows):
             return
+        use = self.use
         self.dirty = None  # until the plugin has returned
-        scores = self.use.plugin.score(self.state, ALL_ROWS if rows is None else rows)
-        if self.weight != 1 and not self.is_normalized:
-            scores = scores.astype(np.int64) * self.weight
+        scores = use.plugin.score(self.state, ALL_ROWS if rows is None else rows)
+        if use.weight != 1 and not use.declared.is_normalized:
+            scores = scores.astype(np.int64) * use.weight
         if rows is None:
             self._take_all(scores)
-        elif self.is_zero:
-            if scores.any():
-                found = np.zeros(self._capacity, np.int64)
-                found[rows] = scores
-                self._take_all(found)
-        elif len(rows) == 1:
-            self.scores[rows.item()] = scores.item()
-        else:
+        elif not self.is_zero:
             self.scores[rows] = scores
+        elif scores.any():
+            found = np.zeros(self._cluster.capacity, np.int64)
+            found[rows] = scores
+            self._take_all(found)
         self.dirty = NO_ROWS
         self.change(rows)
 
     def _take_all(self, scores: Scores) -> None:
-        self.is_zero = not (len(scores) and (self.depends_on_feasible or scores.item(0) or scores.any()))
-        if not self.is_zero and not self.is_normalized and scores.itemsize > 4 and self.weight <= _MAX_SMALL_WEIGHT:
+        declared = self.use.declared
+        self.is_zero = not (len(scores) and (declared.depends_on_feasible or scores.item(0) or scores.any()))
+        if self.is_zero:
+            scores = _NO_SCORES
+        elif not declared.is_normalized and scores.itemsize > 4 and self.use.weight <= _MAX_SMALL_WEIGHT:
             scores = scores.astype(np.int32)  # fresh memory for every pod costs more than the arithmetic
-        self.scores = _NO_SCORES if self.is_zero else scores
-        self.charge(self.scores.nbytes)
+        self.scores = scores
+        self.charge(scores.nbytes)
 
     def weigh(self, feasible: Mask) -> Scores:
-        if self.depends_on_feasible:
+        """Return the scores of all node rows, weighted, and normalised by those of feasible nodes."""
+        declared, plugin = self.use.declared, self.use.plugin
+        if declared.depends_on_feasible:
             self.update_rows()
-        scores, plugin = super().weigh(feasible), self.use.plugin
-        return plugin.normalized(scores, plugin.span(scores, feasible)) * self.weight if self.is_normalized else scores
+        scores: Scores = np.zeros(len(feasible), np.int64) if self.is_zero else self.scores
+        if declared.is_normalized:
+            scores = plugin.normalized(scores, plugin.span(scores, feasible)) * self.use.weight
+        return scores
 
 
-class PodScores(ScoreVector):
-    """The scores of a plugin that reads the pod itself, for one pod."""
+class NodeScoreVector(ScoreVector):
+    """The scores of a plugin that evaluates one node at a time, for one pod and its feasible nodes."""
 
-    def __init__(self, use: PlannedPlugin, state: Any, feasible: Mask) -> None:
-        super().__init__(use)
-        plugin = use.plugin
-        scores = plugin.score(state, ALL_ROWS)
-        if use.declared.is_normalized:
-            scores = plugin.normalized(scores, plugin.span(scores, feasible))
-        self.is_zero, self.scores = False, scores * use.weight
-
-
-class NodeScores(ScoreVector):
-    """The scores of a per-node plugin, for feasible nodes."""
-
-    def __init__(
-        self, use: PlannedNodePlugin, pod: Pod, *, cluster: Cluster, cycle: CycleState, feasible: Mask
-    ) -> None:
-        super().__init__(use)
+    def __init__(self, use: PlannedPlugin, pod: Pod, *, cluster: Cluster, cycle: CycleState, feasible: Mask) -> None:
+        super().__init__(use, None, cluster)
         nodes = [info for row in np.flatnonzero(feasible).tolist() if (info := cluster.nodes[row]) is not None]
         scores = {info.name: use.plugin.score_node(cycle, pod, info) for info in nodes}
         if hasattr(use.plugin, "normalize_scores"):
@@ -234,10 +207,10 @@ class BestRows:
                 self._find()
 
 
-class _Part:
-    """One score vector that contributes to a sum, with its weight."""
+class _Summand:
+    """One score vector in a sum, with its scores normalised and weighted."""
 
-    def __init__(self, vector: SharedScores) -> None:
+    def __init__(self, vector: ScoreVector) -> None:
         self.vector = vector
         self.scores: Scores = vector.scores
         self._verified_at = NEVER
@@ -245,70 +218,69 @@ class _Part:
         self._feasible: Mask | None = None
 
     def update(self, feasible: Mask) -> ChangedRows:
-        """Add the changes of the score vector to the sum; return the node rows whose sum changed."""
-        vector = self.vector
-        if vector.depends_on_feasible:
+        """Update the scores; return the node rows whose score changed."""
+        vector, use = self.vector, self.vector.use
+        if use.declared.depends_on_feasible:
             vector.update_rows()
         changed_at = vector.changed_at
         rows = NO_ROWS if changed_at == self._verified_at else vector.since(self._verified_at)
         self._verified_at = changed_at
-        if not vector.is_normalized:
+        if not use.declared.is_normalized:
             self.scores = vector.scores
             return rows
         if rows is not None and not len(rows) and feasible is self._feasible:
             return rows
         self._feasible = feasible
-        plugin, raw = vector.use.plugin, vector.scores
+        plugin, raw = use.plugin, vector.scores
         span = plugin.span(raw, feasible)
         if span != self._span or rows is None:
-            self.scores, self._span = plugin.normalized(raw, span) * vector.weight, span
+            self.scores, self._span = plugin.normalized(raw, span) * use.weight, span
             return None
         if len(rows):
-            self.scores[rows] = plugin.normalized(raw[rows], span) * vector.weight
+            self.scores[rows] = plugin.normalized(raw[rows], span) * use.weight
         return rows
 
 
 class ScoreSum:
     """The cached sum of several plugins' score vectors, updated only for changed node rows."""
 
-    def __init__(self, vectors: Sequence[SharedScores], cluster: Cluster) -> None:
+    def __init__(self, vectors: Sequence[ScoreVector], cluster: Cluster) -> None:
         self.vectors = vectors
-        self._parts = [_Part(vector) for vector in vectors]
-        self._sums: Scores = np.zeros(cluster.capacity, np.int64)
-        self._is_new = True
+        self._summands = [_Summand(vector) for vector in vectors]
+        self._sums: Scores | None = None
         self._totals = Totals(cluster.capacity)
 
     def best(self, feasible: Mask) -> BestRows:
         """Return the feasible node rows with the highest sum. The caller must not change `feasible` later."""
-        rows: ChangedRows = None if self._is_new else NO_ROWS
-        for part in self._parts:
-            changed = part.update(feasible)
+        rows: ChangedRows = NO_ROWS
+        for summand in self._summands:
+            changed = summand.update(feasible)
             if changed is not NO_ROWS:
                 rows = union(rows, changed)
-        scores = [part.scores for part in self._parts]
-        if not scores:
-            pass
-        elif rows is None:
-            self._sums = _sum(scores)
+        scores, sums = [summand.scores for summand in self._summands], self._sums
+        if sums is None or rows is None:
+            rows, sums = None, _sum(scores, len(feasible))
+            self._sums = sums
         elif len(rows) == 1:
             row = rows.item()
-            self._sums[row] = sum([each.item(row) for each in scores])
+            sums[row] = sum([each.item(row) for each in scores])
         elif len(rows):
-            self._sums[rows] = _sum([each[rows] for each in scores])
-        self._is_new = False
-        return self._totals.best(self._sums, feasible, rows)
+            sums[rows] = _sum([each[rows] for each in scores], len(rows))
+        return self._totals.best(sums, feasible, rows)
 
 
 def best_once(vectors: Sequence[ScoreVector], feasible: Mask) -> BestRows:
     """Return the node rows with the highest sum of scores, computed without a cache."""
-    totals = _sum([np.zeros(len(feasible), np.int32), *(vector.weigh(feasible) for vector in vectors)])
-    np.copyto(totals, _OUT, where=~feasible)
+    totals = _sum([vector.weigh(feasible) for vector in vectors], len(feasible))
+    np.putmask(totals, ~feasible, _OUT)
     return BestRows(totals)
 
 
-def _sum(arrays: Sequence[Scores]) -> Scores:
-    """Add up score vectors into a new array of the largest integer type among them."""
-    total = arrays[0].astype(np.result_type(*arrays))
+def _sum(arrays: Sequence[Scores], size: int) -> Scores:
+    """Add up score vectors into a new array of the largest integer type among them, of at least 16 bits."""
+    if not arrays:
+        return np.zeros(size, np.int16)
+    total = arrays[0].astype(np.result_type(np.int16, *arrays))
     for scores in arrays[1:]:
         total += scores
     return total

@@ -1,10 +1,10 @@
 """The Filter and Score plugins of a profile with what they declare, and vectors: one plugin's results by node row.
 
-A `PluginVector` compares its positions with the inputs that its plugin declares, and collects the rows to evaluate
-again. Verdicts are in ``filter_vectors.py``, scores in ``score_vectors.py``; ``evaluation.py`` makes and combines them.
+A `Vector` compares its positions with the inputs that its plugin declares, and collects the rows to evaluate again.
+Verdicts are in ``filter_vectors.py``, scores in ``score_vectors.py``; ``evaluation.py`` makes and combines them.
 """
 
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -25,48 +25,35 @@ class PlannedPlugin:
     """A Filter or Score plugin in a profile, with the parts of a pod and the inputs that it reads."""
 
     def __init__(
-        self,
-        plugin: Any,
-        declared: Declaration,
-        refresh: Callable[..., Derived | Input],
-        cluster: Cluster,
-        *,
-        index: int,
-        weight: int = 0,
+        self, plugin: Any, declared: Declaration | None, cluster: Cluster, *, index: int, weight: int = 0
     ) -> None:
+        """Resolve a declaration; `declared` is None for a plugin that evaluates one node at a time."""
         self.plugin = plugin
         self.name: str = plugin.name
         self.index = index
         """The index of the plugin among the filters or scores of its profile."""
         self.weight = weight
         """The weight of its scores; 0 for filters."""
-        self.declared = declared
-        self.has_pre_point = declared.has_pre_point
+        self.is_per_node = declared is None
+        """Whether the plugin evaluates one node at a time."""
+        self.has_pre_point = not weight and hasattr(plugin, "pre_filter_pod")
         """Whether kube-scheduler's plugin of this name has PreFilter or PreScore, so that metrics count the call."""
+        if declared is None:
+            declared = Declaration(Part.POD)
+        else:
+            self.has_pre_point = declared.has_pre_point
+        self.declared = declared
         self.reads_pod = Part.POD in declared.pod
         """Whether the plugin reads the pod itself and is therefore called for every pod."""
         self.log = cluster.inputs.log(declared.rows)
         self.revision = cluster.inputs.revision(declared.cluster)
-        self.refresh = refresh if declared.cluster else None
+        self.refresh: Callable[..., Derived | Input] | None = None
         """The method that updates a state after inputs of the cluster changed; None if the plugin declares none."""
+        if declared.cluster:
+            self.refresh = plugin.refresh_score if weight else plugin.refresh
         self.reads_only_node = not (self.reads_pod or declared.cluster or declared.rows & Input.PODS)
         """Whether the results depend on the nodes alone and not on placed pods."""
         self.applies_to: Callable[[PodSpec], Status | None] = getattr(plugin, "applies_to", _depends_on_pod)
-
-
-class PlannedNodePlugin:
-    """A Filter or Score plugin in a profile that evaluates one node at a time."""
-
-    reads_pod = True
-
-    def __init__(self, plugin: Any, index: int, weight: int = 0) -> None:
-        self.plugin = plugin
-        self.name: str = plugin.name
-        self.index = index
-        self.weight = weight
-        self.pre_filter: Callable[..., Status] | None = getattr(plugin, "pre_filter_pod", None)
-        self.has_pre_point = not weight and self.pre_filter is not None
-        self.applies_to: Callable[[PodSpec], Status | None] = _depends_on_pod
 
 
 def _depends_on_pod(_spec: PodSpec) -> Status | None:
@@ -89,21 +76,25 @@ class Plan:
         self, profile: Profile, cluster: Cluster, timed: Callable[[Any], Any], signers: Container[Signer]
     ) -> None:
         """Resolve the plugins of a profile; `timed` wraps each plugin to measure its calls."""
-        self.filters: Sequence[PlannedPlugin | PlannedNodePlugin] = [
-            PlannedPlugin(call, plugin.filters, call.refresh, cluster, index=index)
-            if isinstance(plugin, FilterPlugin)
-            else PlannedNodePlugin(call, index)
-            for index, (plugin, call) in enumerate((plugin, timed(plugin)) for plugin in profile.filters)
+        self.filters: Sequence[PlannedPlugin] = [
+            PlannedPlugin(
+                timed(plugin), plugin.filters if isinstance(plugin, FilterPlugin) else None, cluster, index=index
+            )
+            for index, plugin in enumerate(profile.filters)
         ]
-        self.scores: Sequence[PlannedPlugin | PlannedNodePlugin] = [
-            PlannedPlugin(call, entry.plugin.scores, call.refresh_score, cluster, index=index, weight=entry.weight)
-            if isinstance(entry.plugin, ScorePlugin)
-            else PlannedNodePlugin(call, index, entry.weight)
-            for index, (entry, call) in enumerate((entry, timed(entry.plugin)) for entry in profile.scores)
+        self.scores: Sequence[PlannedPlugin] = [
+            PlannedPlugin(
+                timed(entry.plugin),
+                entry.plugin.scores if isinstance(entry.plugin, ScorePlugin) else None,
+                cluster,
+                index=index,
+                weight=entry.weight,
+            )
+            for index, entry in enumerate(profile.scores)
         ]
         readers: dict[tuple[Part, Signer | None], PartReaders] = {}
         for planned in (*self.filters, *self.scores):
-            if isinstance(planned, PlannedPlugin) and not planned.reads_pod:
+            if not planned.reads_pod:
                 signer = (profile.name, planned.name)
                 key = planned.declared.pod, signer if signer in signers else None
                 group = readers.setdefault(key, PartReaders(DeclaredParts(*key)))
@@ -123,43 +114,36 @@ class Meter:
 
 
 class Vector(Derived):
-    """An array of a plugin's results with a value for each node row, and the log of its changes."""
+    """A plugin's results with a value for each node row, and the log of their changes.
+
+    Node rows are evaluated again when an input that the plugin declares has changed.
+    """
 
     meter: Meter | None = None
     charged = 0
     """How many bytes of the meter's total are this vector's."""
-    has_pre_point: bool
-    """Whether metrics count a call of the plugin's `pre_filter` or `pre_score`."""
-    combinations: tuple[tuple[dict[Hashable, Any], Hashable], ...] = ()
-    """The cached combinations that may use it: each as its cache and its key there."""
-
-    def __init__(self, name: str, index: int) -> None:
-        self.name = name
-        self.index = index
-        self.serial = next(_serials)
-
-    def charge(self, nbytes: int) -> None:
-        if self.meter is not None and nbytes != self.charged:
-            self.meter.bytes += nbytes - self.charged
-            self.charged = nbytes
-
-
-class PluginVector(Vector):
-    """A vector whose node rows are evaluated again when an input that the plugin declares has changed."""
-
     dirty: ChangedRows = None
     """The node rows to evaluate; at first, and after an exception, all."""
     _position = _revision = _verified_at = _idle_at = NEVER
     _idle: Revision = _NEVER_CHANGES
 
     def __init__(self, use: PlannedPlugin, state: Any, inputs: Inputs) -> None:
-        self.name = use.name
-        self.index = use.index
-        self.serial = next(_serials)
         self.use = use
         self.state = state
-        """What the plugin has prepared for the part."""
+        """What the plugin has prepared for the part; None if the plugin is not called for any row."""
+        self.serial = next(_serials)
         self._inputs = inputs
+
+    @property
+    def name(self) -> str:
+        """Return the name of the plugin."""
+        return self.use.name
+
+    def charge(self, nbytes: int) -> None:
+        """Count the memory of the vector as `nbytes` from now on."""
+        if self.meter is not None and nbytes != self.charged:
+            self.meter.bytes += nbytes - self.charged
+            self.charged = nbytes
 
     def _collect_changes(self, *arguments: Any) -> bool:
         """Collect the node rows that changed since the last call; return False if the plugin skips from now on."""
