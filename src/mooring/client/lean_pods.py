@@ -112,12 +112,6 @@ def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
     )
 
 
-def identity_of(seen: RawPod) -> ObjectMeta:
-    """Return metadata with only the name, namespace, uid and resourceVersion of a partly decoded pod."""
-    meta = seen.metadata
-    return ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
-
-
 def build_metadata(pod: RawPod, parts: TemplateParts) -> ObjectMeta:
     """Return a pod's complete metadata; equal labels and owners are objects shared with other pods."""
     seen, strings, decode_once = pod.metadata, parts.strings, parts.decode_once

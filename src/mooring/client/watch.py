@@ -9,20 +9,19 @@ once into its type. Pods for caches, the most frequent objects, are decoded toge
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from copy import copy
-from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
+from typing import Generic, Literal, Self, TypeVar, cast, get_args
 
 import msgspec
 
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Pod
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import ObjectMeta, Resource, Status
+from mooring.api.meta_v1 import Resource, Status
 from mooring.client import lean_pods
 from mooring.client.errors import DisconnectedError
 from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Stream
-from mooring.client.wire import UNREADABLE, Conversion, decode_item, identity_of
+from mooring.client.wire import UNREADABLE, Conversion, decode_item
 
 T = TypeVar("T", bound=Resource)
 
@@ -61,9 +60,9 @@ class Watch(Generic[T]):
     """An open watch: enter it with `async with`, then iterate over lists of events that arrived together.
 
     The iteration ends when the server ends the watch. It raises the server's error if the stream contains one
-    (`Expired`: list again), `DisconnectedError` if it breaks. Without `last_states`, a deletion has only the object's
-    name, uid and version, and earlier changes that arrive together with it are left out: a cache has the object and
-    needs no more (``api/for_caches.py``).
+    (`Expired`: list again), `DisconnectedError` if it breaks. Without `last_states`, the object of a deletion may have
+    only its name, uid and version (``api/for_caches.py``), and earlier changes that arrive together with the deletion
+    are left out: a cache has the object and needs no more.
     """
 
     def __init__(
@@ -78,7 +77,6 @@ class Watch(Generic[T]):
     ) -> None:
         self._kind = kind
         self._cls = cls
-        self._nothing = cls()
         self._conversion = conversion
         self._parts = parts
         self._last_states = last_states
@@ -120,30 +118,18 @@ class Watch(Generic[T]):
         if self._cls is not Pod or self._parts is None:
             return None
         try:
-            return [self._decode_pod(frame, self._parts) for frame in _POD_FRAMES.decode_lines(lines)]
+            frames: list[_PodFrame] = _POD_FRAMES.decode_lines(lines)
+            return [
+                WatchEvent(frame.type, cast("T", lean_pods.build_pod(frame.object, self._parts))) for frame in frames
+            ]
         except lean_pods.UNUSUAL:
             return None
-
-    def _decode_pod(self, frame: _PodFrame, parts: TemplateParts) -> WatchEvent[Any]:
-        seen = frame.object
-        if frame.type == "DELETED" and not self._last_states:
-            return WatchEvent(frame.type, self._metadata_alone(lean_pods.identity_of(seen)))
-        return WatchEvent(frame.type, lean_pods.build_pod(seen, parts))
 
     def _decode_event(self, frame: _Frame) -> WatchEvent[T]:
         if frame.type not in _EVENT_TYPES:
             raise _error_of(frame)
-        change = cast("EventType", frame.type)
-        if change == "DELETED" and not self._last_states:
-            return WatchEvent(change, self._metadata_alone(identity_of(frame.object)))
         obj = decode_item(frame.object, self._kind, self._cls, self._conversion, self._parts)
-        return WatchEvent(change, obj)
-
-    def _metadata_alone(self, metadata: ObjectMeta) -> T:
-        """Return an object that has only this metadata; its other fields are one empty object, the same for all."""
-        obj = copy(self._nothing)
-        obj.metadata = metadata
-        return obj
+        return WatchEvent(cast("EventType", frame.type), obj)
 
 
 def _without_deleted(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:

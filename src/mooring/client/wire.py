@@ -90,15 +90,7 @@ def has_resource(response: Response, plural: str) -> bool:
 
 def decode_identity(response: Response) -> ObjectMeta:
     """Return name, namespace, uid and resourceVersion of a response's object; raise DisconnectedError without one."""
-    try:
-        return identity_of(response.body)
-    except UNREADABLE as error:
-        raise DisconnectedError(f"the server sent what is no object: {error}") from None
-
-
-def identity_of(raw: bytes | msgspec.Raw) -> ObjectMeta:
-    """Return metadata with only the name, namespace, uid and resourceVersion of an object in JSON."""
-    found = _IDENTITIES.decode(raw).metadata
+    found = _decode_as(_IDENTITIES, response, "object").metadata
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
     )

@@ -64,7 +64,7 @@ async def test_managed_fields_are(managed_fields: bool) -> None:
     assert bool(found.object.metadata.managed_fields) is managed_fields
 
 
-async def test_a_watch_without_last_states_gets_deletions_by_name_and_version_alone() -> None:
+async def test_a_watch_without_last_states_leaves_out_changes_before_a_deletion() -> None:
     events = [
         event("MODIFIED", "a", 2),
         event("ADDED", "b", 3),
@@ -76,7 +76,7 @@ async def test_a_watch_without_last_states_gets_deletions_by_name_and_version_al
         event("MODIFIED", "a", 9),
         event("BOOKMARK", "", 10),
     ]
-    [found] = await watched([lines(*events)], last_states=False)
+    [found] = await watched([lines(*events)], managed_fields=False, last_states=False)
     assert [(each.type, each.object.metadata.name, each.object.metadata.resource_version) for each in found] == [
         ("ADDED", "b", "3"),
         ("MODIFIED", "c", "4"),
