@@ -6,7 +6,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -104,17 +104,23 @@ class TokenFile:
         self._read_at = self._clock.monotonic()
 
 
-class ExecCommand(msgspec.Struct, frozen=True):
+class ExecVariable(msgspec.Struct):
+    """An environment variable for an exec plugin, as a kubeconfig declares it."""
+
+    name: str
+    value: str = ""
+
+
+class ExecCommand(msgspec.Struct, rename="camel"):
     """An exec plugin as a kubeconfig declares it: a program that prints an ExecCredential."""
 
-    api_version: str
-    command: str
-    args: Sequence[str] = ()
-    env: Mapping[str, str] = msgspec.field(default_factory=dict)
-    interactive_mode: str = "IfAvailable"
+    command: str = ""
+    api_version: str = ""
+    args: list[str] | None = None
+    env: list[ExecVariable] | None = None
     install_hint: str = ""
-    cluster: Mapping[str, Any] | None = None
-    """The cluster information that the program receives if the kubeconfig sets `provideClusterInfo`."""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
 
 
 class _ExecStatus(msgspec.Struct, rename="camel"):
@@ -133,10 +139,18 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 class ExecPlugin:
     """Credentials that an exec plugin prints; it runs again when they expire or the server refuses them."""
 
-    def __init__(self, command: ExecCommand, clock: Clock, base: Credential = Credential()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        command: ExecCommand,
+        clock: Clock,
+        base: Credential = Credential(),  # noqa: B008 - frozen
+        cluster: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Set up the plugin; its program receives `cluster`, the cluster of the kubeconfig, unless that is None."""
         self._command = command
         self._clock = clock
         self._base = base
+        self._cluster = cluster
         self._credential: Credential | None = None
         self._expires: datetime | None = None
         self._lock = asyncio.Lock()
@@ -173,14 +187,15 @@ class ExecPlugin:
         command = self._command
         interactive = self._interactive()
         spec: dict[str, Any] = {"interactive": interactive}
-        if command.cluster is not None:
-            spec["cluster"] = command.cluster
+        if self._cluster is not None:
+            spec["cluster"] = self._cluster
         info = {"kind": "ExecCredential", "apiVersion": command.api_version, "spec": spec}
-        environment = {**os.environ, **command.env, "KUBERNETES_EXEC_INFO": codec.encode(info).decode()}
+        variables = {each.name: each.value for each in command.env or ()}
+        environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": codec.encode(info).decode()}
         try:
             process = await asyncio.create_subprocess_exec(
                 command.command,
-                *command.args,
+                *(command.args or ()),
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 env=environment,

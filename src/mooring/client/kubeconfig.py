@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from mooring.api import codec
 from mooring.base.clock import Clock, SystemClock
@@ -63,9 +64,9 @@ def load(
     environment = os.environ if environment is None else environment
     clock = clock or SystemClock()
     if path is not None:
-        return _merged_connection([_read(Path(path))], context, clock)
+        return _merged_connection({Path(path): _read(Path(path))}, context, clock)
     candidates = _default_paths(environment)
-    files = [_read(candidate) for candidate in candidates if candidate.is_file()]
+    files = {candidate: _read(candidate) for candidate in candidates if candidate.is_file()}
     if files:
         return _merged_connection(files, context, clock)
     if "KUBERNETES_SERVICE_HOST" in environment and (_SERVICE_ACCOUNT / "token").is_file():
@@ -96,23 +97,7 @@ class _Cluster(msgspec.Struct, rename="kebab"):
     certificate_authority: str = ""
     certificate_authority_data: str = ""
     proxy_url: str = ""
-    disable_compression: bool = False
     extensions: Any = None
-
-
-class _Variable(msgspec.Struct):
-    name: str
-    value: str = ""
-
-
-class _Exec(msgspec.Struct, rename="camel"):
-    command: str = ""
-    api_version: str = ""
-    args: list[str] | None = None
-    env: list[_Variable] | None = None
-    install_hint: str = ""
-    provide_cluster_info: bool = False
-    interactive_mode: str = ""
 
 
 class _User(msgspec.Struct, rename="kebab"):
@@ -129,7 +114,7 @@ class _User(msgspec.Struct, rename="kebab"):
     username: str = ""
     password: str = ""
     auth_provider: Any = None
-    exec: _Exec | None = None
+    exec: ExecCommand | None = None
 
 
 class _Context(msgspec.Struct, rename="kebab"):
@@ -138,7 +123,7 @@ class _Context(msgspec.Struct, rename="kebab"):
     namespace: str = ""
 
 
-class _Named(msgspec.Struct):
+class _NamedEntry(msgspec.Struct):
     """A named entry of a kubeconfig's list of clusters, users or contexts, whose field is set."""
 
     name: str
@@ -150,14 +135,9 @@ class _Named(msgspec.Struct):
 class _Config(msgspec.Struct, rename="kebab"):
     kind: str = ""
     current_context: str = ""
-    clusters: list[_Named] | None = None
-    users: list[_Named] | None = None
-    contexts: list[_Named] | None = None
-
-
-class _File(msgspec.Struct, frozen=True):
-    path: Path
-    config: _Config
+    clusters: list[_NamedEntry] | None = None
+    users: list[_NamedEntry] | None = None
+    contexts: list[_NamedEntry] | None = None
 
 
 def _default_paths(environment: Mapping[str, str]) -> list[Path]:
@@ -168,7 +148,7 @@ def _default_paths(environment: Mapping[str, str]) -> list[Path]:
     return [(Path(home) if home else Path.home()) / ".kube" / "config"]
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path) -> _Config:
     content = _file_content(path, "the kubeconfig")
     try:
         documents = codec.read_yaml(content)
@@ -180,7 +160,7 @@ def _read(path: Path) -> _File:
         raise ConfigError(f"{path} is no kubeconfig: {error}") from None
     if config.kind not in {"", "Config"}:
         raise ConfigError(f"{path} is no kubeconfig: its kind is {config.kind!r}")
-    return _File(path, config)
+    return config
 
 
 def _without_nulls(tree: Any) -> Any:
@@ -192,7 +172,7 @@ def _without_nulls(tree: Any) -> Any:
     return tree
 
 
-class _Entry(msgspec.Struct, Generic[E], frozen=True):
+class _EntryInFile(msgspec.Struct, Generic[E], frozen=True):
     """A named entry of a kubeconfig, and the file to whose folder its paths are relative."""
 
     entry: E
@@ -202,13 +182,13 @@ class _Entry(msgspec.Struct, Generic[E], frozen=True):
         return self.file.parent / text
 
 
-def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connection:
+def _merged_connection(files: Mapping[Path, _Config], context: str, clock: Clock) -> Connection:
     """Return a context's connection; the first file's entry of a name counts. Raise ConfigError for a missing entry."""
-    clusters: dict[str, _Entry[_Cluster]] = _merge(files, "cluster")
-    users: dict[str, _Entry[_User]] = _merge(files, "user")
-    contexts: dict[str, _Entry[_Context]] = _merge(files, "context")
-    paths, names = ", ".join(str(file.path) for file in files), ", ".join(sorted(contexts)) or "none"
-    name = context or next((file.config.current_context for file in files if file.config.current_context), "")
+    clusters: dict[str, _EntryInFile[_Cluster]] = _merge(files, "cluster")
+    users: dict[str, _EntryInFile[_User]] = _merge(files, "user")
+    contexts: dict[str, _EntryInFile[_Context]] = _merge(files, "context")
+    paths, names = ", ".join(map(str, files)), ", ".join(sorted(contexts)) or "none"
+    name = context or next(filter(None, (config.current_context for config in files.values())), "")
     if not name:
         raise ConfigError(f"{paths}: no current-context: choose one of {names}")
     found = contexts.get(name)
@@ -218,27 +198,27 @@ def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connec
     cluster = clusters.get(found.entry.cluster)
     if cluster is None:
         raise ConfigError(f"{where} cluster {found.entry.cluster!r}, which is not there")
-    user = users.get(found.entry.user) if found.entry.user else _Entry(_User(), found.file)
+    user = users.get(found.entry.user) if found.entry.user else _EntryInFile(_User(), found.file)
     if user is None:
         raise ConfigError(f"{where} user {found.entry.user!r}, which is not there")
     return _connection_of(name, found.entry, cluster, user, clock)
 
 
-def _merge(files: list[_File], what: str) -> dict[str, _Entry[Any]]:
+def _merge(files: Mapping[Path, _Config], what: str) -> dict[str, _EntryInFile[Any]]:
     """Return clusters, users or contexts by name, the first file's. Raise ConfigError if a file has a name twice."""
-    found: dict[str, _Entry[Any]] = {}
-    for file in files:
+    found: dict[str, _EntryInFile[Any]] = {}
+    for path, config in files.items():
         seen: set[str] = set()
-        for each in getattr(file.config, f"{what}s") or ():
+        for each in getattr(config, f"{what}s") or ():
             if each.name in seen:
-                raise ConfigError(f"{file.path}: there are two {what}s named {each.name!r}")
+                raise ConfigError(f"{path}: there are two {what}s named {each.name!r}")
             seen.add(each.name)
-            found.setdefault(each.name, _Entry(getattr(each, what), file.path))
+            found.setdefault(each.name, _EntryInFile(getattr(each, what), path))
     return found
 
 
 def _connection_of(
-    name: str, context: _Context, cluster: _Entry[_Cluster], user: _Entry[_User], clock: Clock
+    name: str, context: _Context, cluster: _EntryInFile[_Cluster], user: _EntryInFile[_User], clock: Clock
 ) -> Connection:
     entry = cluster.entry
     if not entry.server:
@@ -264,7 +244,7 @@ def _connection_of(
     )
 
 
-def _credentials(user: _Entry[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
+def _credentials(user: _EntryInFile[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
     entry = user.entry
     if entry.auth_provider is not None:
         raise ConfigError(f"{user.file}: auth-provider no longer exists in Kubernetes either: use exec")
@@ -277,7 +257,8 @@ def _credentials(user: _Entry[_User], cluster: Mapping[str, Any], clock: Clock) 
     if entry.token_file:
         return TokenFile(user.path(entry.token_file), clock, base)
     if entry.exec is not None and not base.authorization:
-        return ExecPlugin(_exec_command(user, entry.exec, cluster), clock, base)
+        shown_cluster = cluster if entry.exec.provide_cluster_info else None
+        return ExecPlugin(_checked_command(user, entry.exec), clock, base, shown_cluster)
     return StaticCredentials(base)
 
 
@@ -301,25 +282,18 @@ def _impersonation_headers(user: _User) -> Iterator[tuple[str, str]]:
             yield f"impersonate-extra-{name}", value
 
 
-def _exec_command(user: _Entry[_User], entry: _Exec, cluster: Mapping[str, Any]) -> ExecCommand:
-    if entry.api_version not in EXEC_VERSIONS:
+def _checked_command(user: _EntryInFile[_User], command: ExecCommand) -> ExecCommand:
+    """Return an exec plugin with its absolute path and its interactive mode; raise ConfigError if it is unusable."""
+    if command.api_version not in EXEC_VERSIONS:
         known = " or ".join(EXEC_VERSIONS)
-        raise ConfigError(f"{user.file}: exec: apiVersion {entry.api_version!r} is unknown: use {known}")
-    if not entry.command:
+        raise ConfigError(f"{user.file}: exec: apiVersion {command.api_version!r} is unknown: use {known}")
+    if not command.command:
         raise ConfigError(f"{user.file}: exec: there is no command")
-    mode = entry.interactive_mode or ("IfAvailable" if entry.api_version.endswith("v1beta1") else "")
+    mode = command.interactive_mode or ("IfAvailable" if command.api_version.endswith("v1beta1") else "")
     if mode not in {"Never", "IfAvailable", "Always"}:
         raise ConfigError(f"{user.file}: exec: interactiveMode must be Never, IfAvailable or Always")
-    has_folder = os.sep in entry.command
-    return ExecCommand(
-        api_version=entry.api_version,
-        command=str(user.path(entry.command)) if has_folder else entry.command,
-        args=entry.args or [],
-        env={variable.name: variable.value for variable in entry.env or ()},
-        interactive_mode=mode,
-        install_hint=entry.install_hint,
-        cluster=cluster if entry.provide_cluster_info else None,
-    )
+    path = str(user.path(command.command)) if os.sep in command.command else command.command
+    return structs.replace(command, command=path, interactive_mode=mode)
 
 
 def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
@@ -337,7 +311,7 @@ def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
     return info
 
 
-def _data_or_file(found: _Entry[Any], what: str, data: str, file: str) -> bytes:
+def _data_or_file(found: _EntryInFile[Any], what: str, data: str, file: str) -> bytes:
     """Return the decoded `<what>-data`, else the file's content, else empty bytes; raise ConfigError if unusable."""
     if data:
         try:

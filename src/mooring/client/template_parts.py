@@ -8,11 +8,10 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import structs
 
 from mooring.api import codec
 from mooring.api.coordination_v1 import Lease
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Node
 from mooring.api.meta_v1 import Resource
 
 T = TypeVar("T")
@@ -58,9 +57,7 @@ class TemplateParts:
     def share(self, obj: Resource) -> None:
         """Replace sub-objects of a decoded object by equal ones in the pool, to save memory; modifies the object."""
         self._share_fields(obj.metadata)
-        if isinstance(obj, Pod):
-            self._share_pod(obj)
-        elif isinstance(obj, Node):
+        if isinstance(obj, Node):
             self._share_node(obj)
         elif isinstance(obj, Lease):
             self._share_fields(obj.spec)
@@ -88,14 +85,6 @@ class TemplateParts:
         status.allocatable = self.intern("allocatable", status.allocatable)
         status.conditions = self.intern("node conditions", status.conditions)
         status.images = self.intern("images", status.images)
-
-    def _share_pod(self, pod: Pod) -> None:
-        meta, spec, status = pod.metadata, pod.spec, pod.status
-        node, spec.node_name = spec.node_name, ""
-        pod.spec = structs.replace(self.intern("spec", spec), node_name=node)
-        meta.labels = self.intern("labels", meta.labels)
-        meta.owner_references = self.intern("owner_references", meta.owner_references)
-        status.conditions = self.intern("pod conditions", status.conditions)
 
     def intern(self, name: str, part: T) -> T:
         """Return the pooled sub-object equal to `part`; if there is none, add `part` and return it."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.client import CredentialsError
-from mooring.client.credentials import Credential, ExecCommand, ExecPlugin, TokenFile
+from mooring.client.credentials import Credential, ExecCommand, ExecPlugin, ExecVariable, TokenFile
 from mooring.testing.clock import MockClock
 
 V1 = "client.authentication.k8s.io/v1"
@@ -85,8 +85,9 @@ def plugin(tmp_path: Path, program: str, clock: MockClock | None = None, **optio
         f"    print(json.dumps({{'apiVersion': '{V1}', 'kind': 'ExecCredential', 'status': status}}))\n{program}\n"
     )
     options = {"interactive_mode": "Never", **options}
-    command = ExecCommand(V1, sys.executable, [str(script)], **options)
-    return ExecPlugin(command, clock or MockClock(), Credential(headers=(("impersonate-user", "eve"),)))
+    cluster = options.pop("cluster", None)
+    command = ExecCommand(sys.executable, V1, [str(script)], **options)
+    return ExecPlugin(command, clock or MockClock(), Credential(headers=(("impersonate-user", "eve"),)), cluster)
 
 
 def runs(tmp_path: Path) -> int:
@@ -97,7 +98,7 @@ async def test_a_plugin_gets_the_request_and_its_token_is_kept(tmp_path: Path) -
     exec_plugin = plugin(
         tmp_path,
         "show(token=json.dumps([info['kind'], info['apiVersion'], info['spec'], os.environ['EXTRA']]))",
-        env={"EXTRA": "more"},
+        env=[ExecVariable("EXTRA", "more")],
         cluster={"server": "https://a"},
     )
     first, second = await asyncio.gather(exec_plugin.current(), exec_plugin.current())
@@ -148,7 +149,7 @@ async def test_a_plugin_that_gives_nothing_is_an_error(program: str, message: st
 
 
 async def test_a_plugin_that_is_not_installed_is_an_error() -> None:
-    missing = ExecPlugin(ExecCommand(V1, "mooring-no-such-plugin", interactive_mode="Never"), MockClock())
+    missing = ExecPlugin(ExecCommand("mooring-no-such-plugin", V1, interactive_mode="Never"), MockClock())
     with pytest.raises(CredentialsError, match="'mooring-no-such-plugin' gave no credentials: No such file"):
         await missing.current()
 
