@@ -371,7 +371,7 @@ class Client:
         """Patch an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         kind = self.kind(cls)
         path, collection = self._path(kind, namespace, name, subresource), self._path(kind, namespace)
-        templated = Templated(collection, subresource, body, partial(_split_patch, name, body))
+        templated = Templated(collection, subresource, (name, body), partial(_split_patch, name, body))
         await self._send(
             "PATCH",
             path,

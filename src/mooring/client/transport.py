@@ -22,7 +22,7 @@ class Templated(msgspec.Struct, frozen=True):
     collection: str
     subresource: str
     source: object
-    """A key of the write: equal keys mean the same template and row."""
+    """What `split` reads: writes of the same object, such as creates by `generateName`, are split once."""
     split: Callable[[], tuple[bytes, Row]]
     """A function that returns the batch template as JSON, and the row of this write."""
     then_delete: bytes = b""

@@ -134,6 +134,12 @@ async def test_a_last_status_and_the_deletion_behind_it_are_two_requests(names: 
     assert [method for method, _ in sent] == ["PUT"] * len(names) + ["DELETE"] * len(names)
 
 
+async def test_one_patch_for_several_pods_is_sent_with_the_name_of_each() -> None:
+    server, body = Server(), {"metadata": {"labels": {"app": "web"}}}
+    await asyncio.gather(*(server.client.patch_unread(Pod, name, body, "prod") for name in ("a", "c", "d")))
+    assert [[row["name"] for row in write["rows"]] for write in server.groups[0]] == [["a", "c", "d"]]
+
+
 async def test_a_write_that_no_caller_waits_for_any_more_is_not_sent() -> None:
     server = Server()
     tasks = [asyncio.create_task(server.client.create(config_map(name))) for name in ("a", "c", "d")]
