@@ -12,9 +12,9 @@ import pytest
 import uvloop
 
 from mooring.apiserver.access.pki import Pki
-from mooring.apiserver.messages.connection import CHUNK, ConnectionLostError
+from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
 from mooring.apiserver.streams.real.http_call import Address, CallError, NodeRequest, send
-from mooring.apiserver.streams.real.tls import TlsConnection, unverified_context
+from mooring.apiserver.streams.real.tls import open_tls, unverified_context
 from mooring.base.clock import SystemClock
 
 pytestmark = pytest.mark.req("N.7")
@@ -48,20 +48,19 @@ class Peer:
             await asyncio.to_thread(thread.join)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[TlsConnection]:
+    async def connected(self) -> AsyncIterator[Connection]:
         """Over a pair of sockets, which hold little."""
         mine, theirs = socket.socketpair()
         async with self.running(lambda: theirs):
-            reader, writer = await asyncio.open_connection(sock=mine, limit=CHUNK)
-            connection = TlsConnection(reader, writer, unverified_context(), "peer")
-            await connection.shake_hands()
+            mine.setblocking(False)
+            connection = await open_tls(mine, unverified_context(), "peer")
             try:
                 yield connection
             finally:
                 connection.abort()
 
 
-async def rest_of(connection: TlsConnection) -> bytes:
+async def rest_of(connection: Connection) -> bytes:
     found = bytearray()
     while data := await connection.read():
         found += data
@@ -160,7 +159,7 @@ async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     [
         (hangs_up, r"no (TLS with|connection to) 127\.0\.0\.1:\d+: "),
         (speaks_plainly, r"no TLS with 127\.0\.0\.1:\d+: WRONG_VERSION_NUMBER"),
-        (says_nothing, r"no connection to 127\.0\.0\.1:\d+ within 0\.1 s"),
+        (says_nothing, r"no connection to 127\.0\.0\.1:\d+ within 0\.5 s"),
     ],
     ids=["who hangs up", "who speaks plainly", "who says nothing"],
 )
@@ -169,7 +168,7 @@ async def test_a_client_without_a_handshake_is_logged(
     behave: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
     why: str,
 ) -> None:
-    monkeypatch.setattr("mooring.apiserver.streams.real.http_call.CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("mooring.apiserver.streams.real.http_call.CONNECT_SECONDS", 0.5)
     ended = asyncio.Event()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

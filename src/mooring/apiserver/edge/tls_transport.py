@@ -1,6 +1,7 @@
 """An asyncio transport that runs TLS directly on a socket, without buffers besides OpenSSL's.
 
-`TlsListener` accepts connections for ``http_server.py`` and makes a `TlsTransport` of each. Measured: uvloop's own
+`TlsListener` accepts connections for ``http_server.py`` and makes a `TlsTransport` of each; ``streams/real/tls.py``
+opens them to kubelets. Measured: uvloop's own
 transport takes 11 KB more for an idle watcher (two buffers and the decoded certificate), and twice as long to send.
 
     handshake → open → closing (unsent bytes are sent) → ending (close_notify was sent) → lost
@@ -79,15 +80,21 @@ class TlsListener:
 
 
 class TlsTransport(asyncio.Transport):
-    """One TLS connection of a server; its asyncio protocol is made after the handshake."""
+    """One TLS connection of a server or client; its asyncio protocol is made after the handshake."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, secured: ssl.SSLSocket, protocol_factory: Callable[[], asyncio.Protocol]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        secured: ssl.SSLSocket,
+        protocol_factory: Callable[[], asyncio.Protocol],
+        on_failed_handshake: Callable[[Exception], None] = lambda _: None,
     ) -> None:
+        """Start the handshake on a connected, non-blocking socket."""
         super().__init__()
         self._loop = loop
         self._socket = secured
         self._protocol_factory = protocol_factory
+        self._on_failed_handshake = on_failed_handshake
         self._protocol: asyncio.Protocol | None = None
         self._unsent: deque[memoryview] | None = None
         self._is_paused = False
@@ -97,6 +104,8 @@ class TlsTransport(asyncio.Transport):
         """Whether the peer has closed its sending side; it may still read."""
         self._timer: asyncio.TimerHandle | None = loop.call_later(_HANDSHAKE_SECONDS, self.abort)
         loop.add_reader(secured, self._handshake)
+        if not secured.server_side:
+            loop.call_soon(self._handshake)  # the client begins
 
     def _handshake(self) -> None:
         try:
@@ -107,8 +116,9 @@ class TlsTransport(asyncio.Transport):
         except ssl.SSLWantWriteError:
             self._loop.add_writer(self._socket, self._handshake)
             return
-        except (OSError, ValueError):  # another protocol, an untrusted certificate, or a closed connection
+        except (OSError, ValueError) as error:  # another protocol, an untrusted certificate, or a closed connection
             self.abort()
+            self._on_failed_handshake(error)
             return
         self._loop.remove_writer(self._socket)
         self._cancel_timer()

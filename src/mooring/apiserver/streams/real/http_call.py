@@ -5,6 +5,8 @@ connection away after 101. HTTP libraries pool connections and buffer bodies, ne
 """
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +16,7 @@ import httptools
 import msgspec
 
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
-from mooring.apiserver.streams.real.tls import TlsConnection
+from mooring.apiserver.streams.real.tls import open_tls
 from mooring.base.http_head import ends_with_connection, header_lines, request_line
 
 CONNECT_SECONDS = 5.0
@@ -88,29 +90,41 @@ async def _connect(address: Address) -> Connection:
         raise CallError(f"the certificate of {address} is not trusted: {error.verify_message}") from None
     except ssl.SSLError as error:
         raise CallError(f"no TLS with {address}: {error.reason or error}") from None
-    except (OSError, ValueError, ConnectionLostError) as error:
-        raise CallError(f"no connection to {address}: {getattr(error, 'strerror', None) or error}") from None
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None) or 0
+        why = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error  # loops have own texts
+        raise CallError(f"no connection to {address}: {why}") from None
 
 
 async def _open(address: Address) -> Connection:
-    reader, writer = await _open_first(address.resolved or (address.host,), address.port)
-    if address.tls is None:
-        return Connection(reader, writer)
+    connected = await _connect_socket(address.resolved or (address.host,), address.port)
     try:
-        connection = TlsConnection(reader, writer, address.tls, address.host)
-        await connection.shake_hands()
+        if address.tls is not None:
+            return await open_tls(connected, address.tls, address.host)
+        return Connection(*await asyncio.open_connection(sock=connected, limit=CHUNK))
     except BaseException:
-        writer.transport.abort()
+        connected.close()
         raise
-    return connection
 
 
-async def _open_first(hosts: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the first host that accepts; return the streams. Raise the last host's error if none does."""
-    for host in hosts[:-1]:
-        with suppress(OSError):
-            return await asyncio.open_connection(host, port, limit=CHUNK)
-    return await asyncio.open_connection(hosts[-1], port, limit=CHUNK)
+async def _connect_socket(hosts: Sequence[str], port: int) -> socket.socket:
+    """Return a socket connected to the first address that accepts; raise OSError of the last address if none does."""
+    loop = asyncio.get_running_loop()
+    last_error = OSError("the name has no address")
+    for host in hosts:
+        for family, kind, protocol, _, place in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            candidate = socket.socket(family, kind, protocol)
+            candidate.setblocking(False)
+            try:
+                await loop.sock_connect(candidate, place)
+            except BaseException as error:
+                candidate.close()
+                if not isinstance(error, OSError):
+                    raise
+                last_error = error
+            else:
+                return candidate
+    raise last_error
 
 
 class NodeResponse:

@@ -1,19 +1,20 @@
-"""TLS contexts for kubelets, pods and nodes, and a TLS connection that loses no bytes when the peer closes.
+"""TLS contexts and TLS connections for kubelets, pods and nodes.
 
 uvloop's TLS reads ahead of a slow reader, and drops what it has not decrypted when the peer closes: the end of a long
-response is lost. `TlsConnection` reads from the socket only when its reader has taken all decrypted bytes.
-``http_call.py`` opens one for each request; docs/decisions/streams.md has the reasons.
+response is lost. So `open_tls` uses the transport of the server (``edge/tls_transport.py``), which reads one record at
+a time. ``http_call.py`` opens a connection for each request; docs/decisions/streams.md has the reasons.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from mooring.api import errors
 from mooring.apiserver.access.pki import KeyPair
-from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
+from mooring.apiserver.edge.tls_transport import TlsTransport
+from mooring.apiserver.messages.connection import CHUNK, Connection
 from mooring.base.clock import Clock
 
 _RENEWAL_SECONDS = 3600.0
@@ -71,63 +72,25 @@ def unverified_context() -> ssl.SSLContext:
     return context
 
 
-class TlsConnection(Connection):
-    """A client's TLS connection that reads from the socket only on demand, so that it buffers little."""
+async def open_tls(connected: socket.socket, context: ssl.SSLContext, host: str) -> Connection:
+    """Perform the client's TLS handshake on a connected socket; return the connection. Raise OSError if it fails.
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext, host: str
-    ) -> None:
-        super().__init__(reader, writer)
-        self._arrived = ssl.MemoryBIO()
-        self._leaving = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._arrived, self._leaving, server_hostname=host)
+    `host` is the name or address that the server's certificate must have, if the context verifies it.
+    """
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    opened: asyncio.Future[None] = loop.create_future()
 
-    async def shake_hands(self) -> None:
-        """Perform the TLS handshake; raise ssl.SSLError if it fails, ConnectionLostError if the peer leaves."""
-        while True:
-            try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._flush()
-                await self._receive()
-            else:
-                return await self._flush()
+    def finish_handshake() -> asyncio.Protocol:
+        opened.set_result(None)
+        return protocol
 
-    async def read(self) -> bytes:
-        """Wait for decrypted bytes and return them; empty bytes at the end, even without close_notify."""
-        while True:
-            try:
-                return self._tls.read(CHUNK)
-            except ssl.SSLWantReadError:
-                await self._receive()
-            except ssl.SSLError:  # no close_notify, or garbage
-                return b""
-
-    async def write(self, data: bytes) -> None:
-        """Encrypt and send bytes; wait while too many are unsent. Raise ConnectionLostError if the peer is gone."""
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[self._tls.write(rest) :]
-        except ssl.SSLError as error:
-            raise ConnectionLostError(f"the connection broke: {error.reason or error}") from None
-        await self._flush()
-
-    def close(self) -> None:
-        """Close when all bytes are sent, or after a timeout."""
-        with suppress(ssl.SSLError):  # the peer has not closed TLS yet
-            self._tls.unwrap()
-        if not self._writer.is_closing():
-            self._writer.write(self._leaving.read())
-        super().close()
-
-    async def _receive(self) -> None:
-        """Read encrypted bytes from the socket once; without this call the peer is held back."""
-        if data := await super().read():
-            self._arrived.write(data)
-        else:
-            self._arrived.write_eof()
-
-    async def _flush(self) -> None:
-        if data := self._leaving.read():
-            await super().write(data)
+    secured = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
+    transport = TlsTransport(loop, secured, finish_handshake, opened.set_exception)
+    try:
+        await opened
+    except BaseException:
+        transport.abort()
+        raise
+    return Connection(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
