@@ -5,6 +5,7 @@ other processes that call `free_port` skip it (a locked file says so), and it is
 system picks ports for connections and for servers on port 0.
 """
 
+import atexit
 import fcntl
 import itertools
 import os
@@ -29,6 +30,13 @@ def free_port() -> int:
         if port not in _reserved and _reserve(port):
             return port
     raise OSError(f"every port from {ports.start} to {ports.stop - 1} is in use")
+
+
+@atexit.register
+def release_ports() -> None:
+    """Close the lock files of all reserved ports, at the end of the process."""
+    while _reserved:
+        _reserved.popitem()[1].close()
 
 
 def free_ports(count: int) -> list[int]:
