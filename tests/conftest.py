@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 import outside_data
 import statement_coverage
 from etcd_servers import EtcdServers, etcd_cluster
+from waiting_tests import deal_waiting_tests_first
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,12 +48,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("MOORING_FULL"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in slow]
+    if not os.environ.get("MOORING_FULL"):
+        slow = {item for item in items if item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+    if worker := getattr(config, "workerinput", None):
+        items[:] = deal_waiting_tests_first(items, worker["workercount"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
