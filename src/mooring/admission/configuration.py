@@ -31,8 +31,9 @@ class ConfigMapStrategy(Strategy[ConfigMap]):
                 errors += _validate_key(key, _DATA, "binaryData" if key in obj.binary_data else "")
         for key in obj.binary_data:
             errors += _validate_key(key, _BINARY_DATA, "")
-        at_most = 4 * sum(map(len, obj.data.values())) + sum(map(len, obj.binary_data.values()))
-        if at_most > MAX_BYTES and _size_in_bytes(obj) > MAX_BYTES:
+        left = MAX_BYTES - sum(map(len, obj.binary_data.values()))
+        may_exceed = 4 * sum(map(len, obj.data.values())) > left  # a character has up to four bytes
+        if may_exceed and sum(len(value.encode(errors="surrogatepass")) for value in obj.data.values()) > left:
             errors.append(field_errors.too_long(Path(""), MAX_BYTES))
         return errors
 
@@ -76,15 +77,8 @@ def _keep_secret_names(account: ServiceAccount) -> None:
 
 
 def _validate_immutable(immutable: bool | None, same_data: bool) -> Errors:
-    errors = []
-    errors += checks.forbidden_if(not immutable, Path("immutable"), WHEN_IMMUTABLE)
-    errors += checks.forbidden_if(not same_data, _DATA, WHEN_IMMUTABLE)
-    return errors
-
-
-def _size_in_bytes(obj: ConfigMap) -> int:
-    size = sum(len(value.encode(errors="surrogatepass")) for value in obj.data.values())
-    return size + sum(map(len, obj.binary_data.values()))
+    errors = checks.forbidden_if(not immutable, Path("immutable"), WHEN_IMMUTABLE)
+    return errors + checks.forbidden_if(not same_data, _DATA, WHEN_IMMUTABLE)
 
 
 def _validate_key(key: str, path: Path, also_in: str) -> Errors:

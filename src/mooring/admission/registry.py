@@ -1,82 +1,19 @@
 """The strategies of all kinds, by struct type. A module with a new kind is added to `_MODULES`."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from mooring.admission import (
-    api_services,
-    autoscaler,
-    certificates,
-    configuration,
-    cron_job,
-    daemon_set,
-    deployment,
-    disruption,
-    endpoints,
-    event,
-    flow_control,
-    job,
-    lease,
-    namespace,
-    networking,
-    node,
-    persistent_volume,
-    persistent_volume_claim,
-    priority_class,
-    quota,
-    rbac,
-    reviews,
-    runtime_class,
-    service,
-    stateful_set,
-    storage,
-    storage_migration,
-    webhook_configurations,
-)
-from mooring.admission.definitions import strategy as definitions
-from mooring.admission.dra import claim, slice, taints  # noqa: A004 - a module named after its kind
-from mooring.admission.pod import strategy as pods
-from mooring.admission.policy import strategy as policies
 from mooring.admission.strategy import Strategy, SubresourceStrategy
 from mooring.api import meta_v1
 
-_MODULES = (
-    api_services,
-    autoscaler,
-    certificates,
-    claim,
-    configuration,
-    cron_job,
-    daemon_set,
-    definitions,
-    deployment,
-    disruption,
-    endpoints,
-    event,
-    flow_control,
-    job,
-    lease,
-    namespace,
-    networking,
-    node,
-    persistent_volume,
-    persistent_volume_claim,
-    pods,
-    policies,
-    priority_class,
-    quota,
-    rbac,
-    reviews,
-    runtime_class,
-    service,
-    slice,
-    stateful_set,
-    storage,
-    storage_migration,
-    taints,
-    webhook_configurations,
-)
+_MODULES = """
+    api_services autoscaler certificates configuration cron_job daemon_set definitions.strategy deployment disruption
+    dra.claim dra.slice dra.taints endpoints event flow_control job lease namespace networking node persistent_volume
+    persistent_volume_claim pod.strategy policy.strategy priority_class quota rbac reviews runtime_class service
+    stateful_set storage storage_migration webhook_configurations
+"""
 _BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
 
 
@@ -108,5 +45,5 @@ def _create_strategies(module: ModuleType) -> Iterator[Strategy[Any]]:
             yield value()
 
 
-for _module in _MODULES:
-    register(*_create_strategies(_module))
+for _module in _MODULES.split():
+    register(*_create_strategies(import_module(f"mooring.admission.{_module}")))

@@ -100,15 +100,10 @@ def _usage_in_scope(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resour
 
 def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator[Any], obj: Resource) -> bool:
     """Return whether an object matches all of a quota's scopes and scope selectors; a quota without any counts it."""
-    if not spec.scopes and spec.scope_selector is None:
-        return True
-    return all(evaluator.in_scope(requirement, obj) for requirement in scopes_of(spec))
-
-
-def scopes_of(spec: ResourceQuotaSpec) -> list[ScopedResourceSelectorRequirement]:
-    """Return a quota's `scopes` (as `Exists` requirements) and the requirements of its `scopeSelector` in one list."""
-    named = [ScopedResourceSelectorRequirement(scope_name=scope, operator="Exists") for scope in spec.scopes]
-    return named + (spec.scope_selector.match_expressions if spec.scope_selector else [])
+    scopes = [ScopedResourceSelectorRequirement(scope_name=scope, operator="Exists") for scope in spec.scopes]
+    if spec.scope_selector is not None:
+        scopes += spec.scope_selector.match_expressions
+    return all(evaluator.in_scope(requirement, obj) for requirement in scopes)
 
 
 def _subtract_usage(now: Usage, before: Usage, names: list[str]) -> Usage:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.resources import qos_class
+from mooring.admission.pod.rules import pod_affinity_terms
 from mooring.api import times
 from mooring.api.core_v1 import Container, ContainerStatus, PersistentVolumeClaim, Pod, Service
 from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
@@ -247,17 +248,7 @@ def _is_terminating(pod: Pod) -> bool:
 
 
 def _selects_other_namespaces(pod: Pod) -> bool:
-    affinity = pod.spec.affinity
-    if affinity is None:
-        return False
-    for terms in (affinity.pod_affinity, affinity.pod_anti_affinity):
-        if terms is None:
-            continue
-        weighted = [each.pod_affinity_term for each in terms.preferred_during_scheduling_ignored_during_execution]
-        for term in (*terms.required_during_scheduling_ignored_during_execution, *weighted):
-            if term.namespaces or term.namespace_selector is not None:
-                return True
-    return False
+    return any(term.namespaces or term.namespace_selector is not None for term in pod_affinity_terms(pod.spec))
 
 
 _CLASS_OF_STORAGE = ".storageclass.storage.k8s.io/"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.admission.custom.structure import path_below
 from mooring.admission.custom.validation import counterpart, is_absent
 from mooring.admission.definitions.field_paths import FieldPathError, find_schema
 from mooring.api import field_errors
@@ -151,7 +152,7 @@ class _Evaluation:
                     continue
                 before = old.get(name) if isinstance(old, dict) else None
                 same = before == item if isinstance(old, dict) else unchanged
-                self._visit(below, item, before, _child_path(path, name, node), unchanged=same)
+                self._visit(below, item, before, path_below(path, name, node.schema), unchanged=same)
 
     def _evaluate(self, node: _Node, new: Any, old: Any, path: Path | None, unchanged: bool) -> None:
         shown_type = node.schema.props.type
@@ -225,7 +226,8 @@ class _Evaluation:
         here = path
         if each.where:
             here = path.child(each.where) if path else Path(each.where)
-        detail = self._evaluate_message(each, bindings, here, shown_type) or _default_message(each.rule)
+        fallback = each.rule.message.strip() if each.rule.message else f"failed rule: {each.rule.rule.strip()}"
+        detail = self._evaluate_message(each, bindings, here, shown_type) or fallback
         shown = OMIT_VALUE if shown_type in {"object", "array"} else value
         error = _violation_error(each.rule.reason, here, shown, detail)
         if not forgiven:
@@ -264,16 +266,6 @@ class _Evaluation:
 
 class _OutOfBudgetError(Exception):
     """Raised when the counted cost of the CEL rules exceeds the budget for one object."""
-
-
-def _child_path(path: Path | None, name: str, node: _Node) -> Path:
-    if path is None:
-        return Path(name)
-    return path.child(name) if name in node.schema.properties else path.key(name)
-
-
-def _default_message(rule: ValidationRule) -> str:
-    return rule.message.strip() if rule.message else f"failed rule: {rule.rule.strip()}"
 
 
 def _violation_error(reason: str | None, path: Path | None, value: Any, detail: str) -> FieldError:

@@ -39,7 +39,7 @@ def validate_embedded_objects(value: Any, schema: Structural, path: Path | None 
         if schema.props.embedded_resource and path is not None:
             errors += _embedded_object_errors(value, path)
         for name, child, item in _fields_with_schemas(value, schema):
-            errors += validate_embedded_objects(item, child, _path_below(path, name, schema))
+            errors += validate_embedded_objects(item, child, path_below(path, name, schema))
     elif isinstance(value, list) and schema.items is not None and path is not None:
         for index, item in enumerate(value):
             errors += validate_embedded_objects(item, schema.items, path.index(index))
@@ -82,7 +82,7 @@ def validate_list_types(value: Any, schema: Structural, path: Path | None = None
     if isinstance(value, dict):
         for name, child, item in _fields_with_schemas(value, schema):
             if item.__class__ in _HOLDERS:
-                errors += validate_list_types(item, child, _path_below(path, name, schema))
+                errors += validate_list_types(item, child, path_below(path, name, schema))
     elif isinstance(value, list) and path is not None:
         errors += _validate_duplicates(value, schema, path)
         if schema.items is not None:
@@ -121,7 +121,8 @@ def _fields_with_schemas(value: dict[str, Any], schema: Structural) -> Iterator[
             yield name, child, item
 
 
-def _path_below(path: Path | None, name: str, schema: Structural) -> Path:
+def path_below(path: Path | None, name: str, schema: Structural) -> Path:
+    """Return the path to a property, or to another key, of the value at `path` (None: the object itself)."""
     if path is None:
         return Path(name)
     return path.child(name) if name in schema.properties else path.key(name)

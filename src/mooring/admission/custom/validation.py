@@ -117,7 +117,8 @@ def allowed_types(schema: JSONSchemaProps) -> list[str]:
     return [schema.type] if schema.type else []
 
 
-def _known_format(schema: JSONSchemaProps) -> str:
+def known_format(schema: JSONSchemaProps) -> str:
+    """Return the format of a schema node if Kubernetes checks it for the node's type, else an empty string."""
     types = allowed_types(schema)
     only = types[0] if len(types) == 1 else ""
     if only in {"", "string"}:
@@ -127,7 +128,7 @@ def _known_format(schema: JSONSchemaProps) -> str:
 
 
 def _type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
-    types, known = allowed_types(schema), _known_format(schema)
+    types, known = allowed_types(schema), known_format(schema)
     if not types and not known:
         return []
     wanted = ",".join(types)
@@ -275,7 +276,7 @@ def _text_checks(schema: JSONSchemaProps) -> list[Check]:
                 _add_value_error(findings, place, value, f"should match '{pattern}'")
 
         found.append(check)
-    known = _known_format(schema)
+    known = known_format(schema)
     fits = format_checker(known) if known else None
     if fits is not None:
         found.append(_format_check(known, fits))
@@ -440,18 +441,14 @@ def errors_at_changed_values(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
 ) -> Errors:
     """Return only the errors at values that are new or differ from `old`: unchanged ones may stay invalid."""
-    return [error for error, place in errors if not _is_unchanged(_path_steps(place), new, old, schema)]
+    return [error for error, place in errors if not _is_unchanged(place, new, old, schema)]
 
 
-def _path_steps(place: Place) -> list[str | int]:
+def _is_unchanged(place: Place, new: Any, old: Any, schema: Structural | None) -> bool:
     steps: list[str | int] = []
     while place is not None:
         place, step = place
-        steps.append(step)
-    return steps[::-1]
-
-
-def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural | None) -> bool:
+        steps.insert(0, step)
     for step in steps:
         if new == old:
             return True
@@ -459,7 +456,8 @@ def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural
         if old is _ABSENT:
             return False
         new = new[step] if not isinstance(new, dict) else new.get(step)
-        schema = _schema_below(schema, step)
+        if schema is not None:
+            schema = schema.field(step) if isinstance(step, str) else schema.items
     return bool(new == old)
 
 
@@ -482,9 +480,3 @@ def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) 
 
 def is_absent(value: Any) -> bool:
     return value is _ABSENT
-
-
-def _schema_below(schema: Structural | None, step: str | int) -> Structural | None:
-    if schema is None:
-        return None
-    return schema.field(step) if isinstance(step, str) else schema.items

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from mooring.admission import checks
 from mooring.admission.custom import structure
-from mooring.admission.custom.formats import NEW_FORMATS, format_checker
+from mooring.admission.custom.formats import NEW_FORMATS
 from mooring.admission.custom.rules import Rules
-from mooring.admission.custom.validation import allowed_types, compile_schema, validate
+from mooring.admission.custom.validation import compile_schema, known_format, validate
 from mooring.admission.definitions import structural
 from mooring.admission.definitions.expressions import Expressions, has_rules
 from mooring.admission.definitions.field_paths import FieldPathError, find_schema
@@ -60,7 +60,7 @@ _ALLOWED_AT_ROOT = (
 """Fields allowed at the root of a schema beside a status subresource, in Kubernetes' order."""
 
 
-def _go_names() -> dict[str, str]:
+def _build_go_names() -> dict[str, str]:
     """Return Go field names by schema attribute (`max_length`: `MaxLength`), in the order of Kubernetes' errors."""
     attributes = list(JSONSchemaProps.__struct_fields__)
     attributes.insert(attributes.index("type") + 1, attributes.pop(attributes.index("nullable")))
@@ -70,7 +70,7 @@ def _go_names() -> dict[str, str]:
 
 
 _ENCODED = dict(zip(JSONSchemaProps.__struct_fields__, JSONSchemaProps.__struct_encode_fields__, strict=True))
-_GO_NAMES = _go_names()
+_GO_NAMES = _build_go_names()
 
 
 class _NodeContext(msgspec.Struct, frozen=True):
@@ -221,8 +221,7 @@ class _SchemaWalk:
             if schema.list_type != "map" and place.uncorrelated is None:
                 below = replace(below, uncorrelated=path)
             self.visit(schema.items, path.child("items"), below, typed=typed)
-        if _has_extensions(schema):
-            self.schema_errors += _extension_errors(schema, path, self._validator.lenient)
+        self.schema_errors += _extension_errors(schema, path, self._validator.lenient)
         for index, rule in enumerate(schema.validations):
             self.schema_errors += _rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
         if self._expressions and typed and schema.validations and len(self.schema_errors) == before:
@@ -266,15 +265,6 @@ def _needs_standard_checks(schema: JSONSchemaProps) -> bool:
         or schema.items.__class__ is list
         or schema.embedded_resource
         or schema.unique_items
-    )
-
-
-def _has_extensions(schema: JSONSchemaProps) -> bool:
-    return bool(
-        schema.preserve_unknown_fields is False
-        or schema.map_type is not None
-        or schema.list_type is not None
-        or schema.list_map_keys
     )
 
 
@@ -440,7 +430,8 @@ def schema_warnings(definition: CustomResourceDefinition, options: CustomOptions
     for version in definition.spec.versions:
         schema = version.schema.open_api_v3_schema if version.schema else None
         for node in structural.walk_schemas(schema) if schema else ():
-            if node.format and not _is_known_format(node, options):
+            is_new = node.format.replace("-", "") in NEW_FORMATS and not options.new_formats
+            if node.format and (is_new or not known_format(node)):
                 formats.append(f'unrecognized format "{node.format}"')
             item_type = node.items.type if isinstance(node.items, JSONSchemaProps) else ""
             if node.list_type == "set" and item_type in {"object", "array"}:
@@ -449,12 +440,3 @@ def schema_warnings(definition: CustomResourceDefinition, options: CustomOptions
                     " server-side apply or CEL validation rules"
                 )
     return [*dict.fromkeys(formats), *sorted(sets)]
-
-
-def _is_known_format(schema: JSONSchemaProps, options: CustomOptions) -> bool:
-    types = allowed_types(schema)
-    only = types[0] if len(types) == 1 else ""
-    if only in {"", "string"}:
-        plain = schema.format.replace("-", "")
-        return format_checker(schema.format) is not None and (options.new_formats or plain not in NEW_FORMATS)
-    return schema.format in {"integer": ("int32", "int64"), "number": ("float", "double")}.get(only, ())

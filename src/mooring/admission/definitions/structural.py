@@ -81,8 +81,11 @@ def _node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fi
         yield field_errors.forbidden(path.child("additionalProperties"), "must not be used at the root")
     if isinstance(more, JSONSchemaProps):
         yield from _node_errors(more, FIELD, path.child("additionalProperties"))
-    if schema.int_or_string:
-        yield from _int_or_string_errors(schema, path)
+    detail = "must be false if x-kubernetes-int-or-string is true"
+    if schema.int_or_string and schema.preserve_unknown_fields:
+        yield field_errors.invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, detail)
+    if schema.int_or_string and schema.embedded_resource:
+        yield field_errors.invalid(path.child("x-kubernetes-embedded-resource"), True, detail)
     if schema.any_of or schema.all_of or schema.one_of or schema.pattern or schema.not_ is not None:
         skip_first = bool(schema.all_of) and schema.all_of[0].any_of == _INT_OR_STRING
         yield from _condition_errors(schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=skip_first)
@@ -101,14 +104,6 @@ def _node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fi
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
         )
         yield field_errors.required(path.child("properties"), detail)
-
-
-def _int_or_string_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
-    detail = "must be false if x-kubernetes-int-or-string is true"
-    if schema.preserve_unknown_fields:
-        yield field_errors.invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, detail)
-    if schema.embedded_resource:
-        yield field_errors.invalid(path.child("x-kubernetes-embedded-resource"), True, detail)
 
 
 def _type_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
@@ -203,23 +198,16 @@ def _undeclared_errors(
 
 
 def _nested_undeclared_errors(
-    conditions: JSONSchemaProps, schema: JSONSchemaProps, schema_path: Path, path: Path
-) -> Iterator[FieldError]:
-    yield from _undeclared_errors(conditions, schema, schema_path, path)
-    if isinstance(conditions.items, JSONSchemaProps):
-        items = schema.items if isinstance(schema.items, JSONSchemaProps) else None
-        yield from _inner_undeclared_errors(conditions.items, items, schema_path.child("items"), path.child("items"))
-    for name, child in conditions.properties.items():
-        here = schema_path.child("properties").key(name)
-        yield from _inner_undeclared_errors(
-            child, schema.properties.get(name), here, path.child("properties").key(name)
-        )
-
-
-def _inner_undeclared_errors(
     conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
 ) -> Iterator[FieldError]:
+    yield from _undeclared_errors(conditions, schema, schema_path, path)
     if schema is None:
-        yield field_errors.required(schema_path, f"because it is defined in {path}")
-    else:
-        yield from _nested_undeclared_errors(conditions, schema, schema_path, path)
+        return
+    if isinstance(conditions.items, JSONSchemaProps):
+        items = schema.items if isinstance(schema.items, JSONSchemaProps) else None
+        yield from _nested_undeclared_errors(conditions.items, items, schema_path.child("items"), path.child("items"))
+    for name, child in conditions.properties.items():
+        here = schema_path.child("properties").key(name)
+        yield from _nested_undeclared_errors(
+            child, schema.properties.get(name), here, path.child("properties").key(name)
+        )
