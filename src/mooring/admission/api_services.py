@@ -3,14 +3,8 @@
 from mooring.admission import checks
 from mooring.admission.meta import NameCheck
 from mooring.admission.strategy import Request, Strategy, set_missing
+from mooring.api import apiregistration_v1 as v1
 from mooring.api import field_errors, names, times
-from mooring.api.apiregistration_v1 import (
-    AVAILABLE,
-    APIService,
-    APIServiceCondition,
-    APIServiceSpec,
-    APIServiceStatus,
-)
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
@@ -20,20 +14,20 @@ _HTTPS = 443
 _MOST_GROUP, _MOST_VERSION = 20_000, 1_000
 
 
-class APIServiceStrategy(Strategy[APIService]):
+class APIServiceStrategy(Strategy[v1.APIService]):
     has_generation = False
     allow_unconditional_update = False
 
-    def default(self, obj: APIService) -> None:
+    def default(self, obj: v1.APIService) -> None:
         if obj.spec.service is not None:
             set_missing(obj.spec.service, port=_HTTPS)
 
-    def prepare_for_create(self, obj: APIService, request: Request) -> None:
-        obj.status = APIServiceStatus()
+    def prepare_for_create(self, obj: v1.APIService, request: Request) -> None:
+        obj.status = v1.APIServiceStatus()
         if obj.spec.service is None:
             obj.status.conditions = [
-                APIServiceCondition(
-                    type=AVAILABLE,
+                v1.APIServiceCondition(
+                    type=v1.AVAILABLE,
                     status="True",
                     reason="Local",
                     message="Local APIServices are always available",
@@ -41,7 +35,7 @@ class APIServiceStrategy(Strategy[APIService]):
                 )
             ]
 
-    def name_check_for(self, obj: APIService, request: Request) -> NameCheck:
+    def name_check_for(self, obj: v1.APIService, request: Request) -> NameCheck:
         wanted = f"{obj.spec.version}.{obj.spec.group}"
 
         def check(name: str) -> names.Messages:
@@ -52,10 +46,10 @@ class APIServiceStrategy(Strategy[APIService]):
 
         return check
 
-    def validate(self, obj: APIService, old: APIService | None, request: Request) -> Errors:
+    def validate(self, obj: v1.APIService, old: v1.APIService | None, request: Request) -> Errors:
         return _validate_versions(obj.spec) + _validate_server(obj.spec)
 
-    def validate_status(self, new: APIService, old: APIService, request: Request) -> Errors:
+    def validate_status(self, new: v1.APIService, old: v1.APIService, request: Request) -> Errors:
         return [
             error
             for index, each in enumerate(new.status.conditions)
@@ -63,7 +57,7 @@ class APIServiceStrategy(Strategy[APIService]):
         ]
 
 
-def _validate_versions(spec: APIServiceSpec) -> Errors:
+def _validate_versions(spec: v1.APIServiceSpec) -> Errors:
     errors: Errors = []
     detail = "only v1 may have an empty group and it better be legacy kube"
     errors += checks.require(spec.group or spec.version == "v1", _SPEC.child("group"), detail)
@@ -75,7 +69,7 @@ def _validate_versions(spec: APIServiceSpec) -> Errors:
     return errors
 
 
-def _validate_server(spec: APIServiceSpec) -> Errors:
+def _validate_server(spec: v1.APIServiceSpec) -> Errors:
     service, skips = spec.service, _SPEC.child("insecureSkipTLSVerify")
     errors: Errors = []
     if service is None:

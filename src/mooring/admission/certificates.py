@@ -19,16 +19,7 @@ from mooring.admission import checks, meta
 from mooring.admission.meta import NameCheck, validate_annotations
 from mooring.admission.strategy import Request, StatusStrategy, Strategy, set_missing
 from mooring.api import certificate_requests, field_errors, names, times
-from mooring.api.certificates_v1 import (
-    APPROVED,
-    DENIED,
-    FAILED,
-    CertificateSigningRequestCondition,
-    ClusterTrustBundle,
-    PodCertificateRequest,
-    PodCertificateRequestSpec,
-    PodCertificateRequestStatus,
-)
+from mooring.api import certificates_v1 as v1
 from mooring.api.certificates_v1 import CertificateSigningRequest as SigningRequest
 from mooring.api.field_errors import OMIT_VALUE, Errors
 from mooring.api.field_path import Path
@@ -42,15 +33,15 @@ _HOUR, _DAY = 3600, 86400
 _FINAL = ("Issued", "Denied", "Failed")
 
 
-class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
+class PodCertificateRequestStrategy(Strategy[v1.PodCertificateRequest]):
     has_generation = False
     allow_unconditional_update = False
     immutable = ("spec",)
 
-    def default(self, obj: PodCertificateRequest) -> None:
+    def default(self, obj: v1.PodCertificateRequest) -> None:
         set_missing(obj.spec, max_expiration_seconds=_DAY)
 
-    def validate(self, obj: PodCertificateRequest, old: PodCertificateRequest | None, request: Request) -> Errors:
+    def validate(self, obj: v1.PodCertificateRequest, old: v1.PodCertificateRequest | None, request: Request) -> Errors:
         spec = obj.spec
         if old is not None:
             return []
@@ -64,7 +55,7 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
             errors += checks.limit_bytes(uid, _LONGEST_UID, _SPEC.child(field))
         return errors + _validate_lifetime(spec) + _validate_key(spec)
 
-    def validate_status(self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request) -> Errors:
+    def validate_status(self, new: v1.PodCertificateRequest, old: v1.PodCertificateRequest, request: Request) -> Errors:
         conditions = _STATUS.child("conditions")
         errors: Errors = []
         for index, condition in enumerate(new.status.conditions):
@@ -80,7 +71,7 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
         return errors or _validate_outcome(new.status, old.status)
 
 
-def _validate_lifetime(spec: PodCertificateRequestSpec) -> Errors:
+def _validate_lifetime(spec: v1.PodCertificateRequestSpec) -> Errors:
     longest = _DAY if spec.signer_name.partition("/")[0].endswith("kubernetes.io") else 91 * _DAY
     seconds = spec.max_expiration_seconds or 0
     if _HOUR <= seconds <= longest:
@@ -89,7 +80,7 @@ def _validate_lifetime(spec: PodCertificateRequestSpec) -> Errors:
     return [field_errors.invalid(here, seconds, f"must be in the range [{_HOUR}, {longest}]")]
 
 
-def _validate_key(spec: PodCertificateRequestSpec) -> Errors:
+def _validate_key(spec: v1.PodCertificateRequestSpec) -> Errors:
     if not spec.stub_pkcs10_request:
         detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
         return [field_errors.invalid(_SPEC, OMIT_VALUE, detail)]
@@ -115,13 +106,13 @@ def _validate_key(spec: PodCertificateRequestSpec) -> Errors:
     return [] if is_signed else [field_errors.invalid(_KEY, OMIT_VALUE, "invalid signature")]
 
 
-def _validate_outcome(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> Errors:
+def _validate_outcome(new: v1.PodCertificateRequestStatus, old: v1.PodCertificateRequestStatus) -> Errors:
     if old.conditions:
         detail = "immutable after PodCertificateRequest is issued, denied, or failed"
         return [] if new == old else [field_errors.invalid(_STATUS, new, detail)]
     chain = _STATUS.child("certificateChain")
     if not any(condition.type == "Issued" for condition in new.conditions):
-        if new == PodCertificateRequestStatus(conditions=new.conditions):
+        if new == v1.PodCertificateRequestStatus(conditions=new.conditions):
             return []
         detail = "non-condition status fields must be empty when denying or failing the PodCertificateRequest"
         return [field_errors.invalid(_STATUS, new, detail)]
@@ -142,15 +133,15 @@ _BLOCK = re.compile(r"^-----BEGIN ([^\n]*?)-----[ \t\r]*\n(.*?)^-----END \1-----
 _HEADER = re.compile(r"^[^\n:]+:", re.MULTILINE)
 
 
-class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
+class ClusterTrustBundleStrategy(Strategy[v1.ClusterTrustBundle]):
     has_generation = False
     allow_unconditional_update = False
     immutable = ("spec.signerName",)
 
-    def name_check_for(self, obj: ClusterTrustBundle, request: Request) -> NameCheck:
+    def name_check_for(self, obj: v1.ClusterTrustBundle, request: Request) -> NameCheck:
         return _name_check_of(obj.spec.signer_name)
 
-    def validate(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> Errors:
+    def validate(self, obj: v1.ClusterTrustBundle, old: v1.ClusterTrustBundle | None, request: Request) -> Errors:
         spec, errors = obj.spec, Errors()
         if old is not None:
             wrong = _name_check_of(spec.signer_name)(obj.metadata.name)
@@ -268,7 +259,7 @@ _USAGES = (
 )
 _SHORTEST = 600
 _LEGACY = "kubernetes.io/legacy-unknown"
-_Conditions = list[CertificateSigningRequestCondition]
+_Conditions = list[v1.CertificateSigningRequestCondition]
 
 
 class CertificateStrategy(Strategy[SigningRequest]):
@@ -320,14 +311,14 @@ class CertificateStatusStrategy(StatusStrategy[SigningRequest]):
         if self.is_approval:
             new.status = structs.replace(old.status, conditions=new.status.conditions)
         else:
-            for kind in (APPROVED, DENIED):
+            for kind in (v1.APPROVED, v1.DENIED):
                 _restore_conditions(new.status.conditions, old.status.conditions, kind)
         _set_condition_times(new.status.conditions, old.status.conditions, times.to_seconds(request.now))
 
     def validate_update(self, new: SigningRequest, old: SigningRequest, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         errors += _validate_request_conditions(new.status.conditions)
-        for kind in (APPROVED, DENIED, FAILED):
+        for kind in (v1.APPROVED, v1.DENIED, v1.FAILED):
             before, after = (
                 _conditions_of_type(old.status.conditions, kind),
                 _conditions_of_type(new.status.conditions, kind),
@@ -335,7 +326,7 @@ class CertificateStatusStrategy(StatusStrategy[SigningRequest]):
             if len(after) < len(before):
                 text = f"updates may not remove a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))
-            elif not self.is_approval and kind != FAILED and after != before:
+            elif not self.is_approval and kind != v1.FAILED and after != before:
                 deed = "add" if len(after) > len(before) else "modify"
                 text = f"updates may not {deed} a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))
@@ -356,11 +347,11 @@ def _validate_request_conditions(conditions: _Conditions) -> Errors:
     seen, decided = checks.Unique(), set[str]()
     for index, condition in enumerate(conditions):
         path = _CONDITIONS.index(index)
-        allowed = ("True",) if condition.type in {APPROVED, DENIED, FAILED} else checks.STATUSES
+        allowed = ("True",) if condition.type in {v1.APPROVED, v1.DENIED, v1.FAILED} else checks.STATUSES
         errors += checks.require(condition.type, path.child("type"))
         errors += checks.require_one_of(condition.status, allowed, path.child("status"))
         errors += seen.add(condition.type, path.child("type"))
-        decided |= {condition.type} & {APPROVED, DENIED}
+        decided |= {condition.type} & {v1.APPROVED, v1.DENIED}
         if len(decided) == 2 and condition.type in decided:
             text = "Approved and Denied conditions are mutually exclusive"
             errors.append(field_errors.invalid(_CONDITIONS, condition.type, text))

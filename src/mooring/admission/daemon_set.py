@@ -1,18 +1,8 @@
 """Default and validate DaemonSets."""
 
-from mooring.admission import checks
+from mooring.admission import checks, workload
 from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request, set_empty, set_missing
-from mooring.admission.workload import (
-    SPEC,
-    STATUS,
-    TEMPLATE,
-    TemplateStrategy,
-    is_zero_or_malformed,
-    validate_permanent_template,
-    validate_rolling_numbers,
-    validate_selector_matches,
-)
 from mooring.api import field_errors, label_selector
 from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from mooring.api.field_errors import Errors
@@ -22,7 +12,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """The annotation with the template's generation, for clients of removed API versions."""
 
 
-class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
+class DaemonSetStrategy(workload.TemplateStrategy[DaemonSet]):
     immutable = ("spec.selector",)
     warns_about_name = False
 
@@ -49,20 +39,24 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         return [] if old is not None and new.spec.template == old.spec.template else super().warnings(new, old, request)
 
     def validate(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> Errors:
-        spec, here = obj.spec, SPEC.child("selector")
+        spec, here = obj.spec, workload.SPEC.child("selector")
         errors = label_selector.validate(spec.selector, here)
-        errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
+        errors += workload.validate_selector_matches(spec.selector, spec.template, workload.TEMPLATE)
         if spec.selector is not None and not spec.selector.match_labels and not spec.selector.match_expressions:
             errors.append(field_errors.invalid(here, spec.selector, "empty selector is invalid for daemonset"))
-        errors += validate_permanent_template(spec.template, self.template_of(old), TEMPLATE, "DaemonSet", request)
-        errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
-        errors += _validate_update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
-        return errors + checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
+        errors += workload.validate_permanent_template(
+            spec.template, self.template_of(old), workload.TEMPLATE, "DaemonSet", request
+        )
+        errors += checks.non_negative(spec.min_ready_seconds, workload.SPEC.child("minReadySeconds"))
+        errors += _validate_update_strategy(spec.update_strategy, workload.SPEC.child("updateStrategy"))
+        return errors + checks.non_negative(spec.revision_history_limit, workload.SPEC.child("revisionHistoryLimit"))
 
     def validate_status(self, new: DaemonSet, old: DaemonSet, request: Request) -> Errors:
         nodes = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
         updated = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
-        return checks.non_negative_fields(new.status, STATUS, *nodes, "observedGeneration", *updated, "collisionCount")
+        return checks.non_negative_fields(
+            new.status, workload.STATUS, *nodes, "observedGeneration", *updated, "collisionCount"
+        )
 
 
 def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> Errors:
@@ -72,11 +66,11 @@ def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> 
             return []
         case "RollingUpdate" if pace is not None:
             unavailable, surge = pace.max_unavailable or 0, pace.max_surge or 0
-            errors = validate_rolling_numbers(unavailable, surge, here)
-            if not is_zero_or_malformed(unavailable) and not is_zero_or_malformed(surge):
+            errors = workload.validate_rolling_numbers(unavailable, surge, here)
+            if not workload.is_zero_or_malformed(unavailable) and not workload.is_zero_or_malformed(surge):
                 detail = "may not be set when maxUnavailable is non-zero"
                 errors.append(field_errors.invalid(here.child("maxSurge"), surge, detail))
-            if is_zero_or_malformed(unavailable) and is_zero_or_malformed(surge):
+            if workload.is_zero_or_malformed(unavailable) and workload.is_zero_or_malformed(surge):
                 errors.append(field_errors.required(here.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
             errors += checks.at_most_100_percent(unavailable, here.child("maxUnavailable"))
             return errors + checks.at_most_100_percent(surge, here.child("maxSurge"))

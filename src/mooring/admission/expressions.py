@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 10 * 1024
 MAX_COST = 1_000_000
+NOT_INSTANTIATED = "program instantiation failed"
 TOO_COMPLEX = "too complex, exceeds cost limit"
 _REMEMBERED = 2048
 _COST = 25
@@ -85,12 +86,20 @@ def build_check(environment: Callable[[], "Environment"], results: tuple[str, ..
     return check
 
 
+def find_compile_problem(program: "Program", begin: str = "compilation failed: ") -> str:
+    """Return why a CEL program has no value or does not compile, after the string `begin`; empty if it compiles."""
+    if not program.issues:
+        return ""
+    if not program.issues[0].line:  # without a position: constant folding failed
+        return f"{NOT_INSTANTIATED}: {program.issues[0].message.removeprefix('program: ')}"
+    return begin + "\n".join(map(str, program.issues))
+
+
 def _find_error(program: "Program", results: tuple[str, ...]) -> ExpressionError | None:
     if program.issues:
-        if not program.issues[0].line:  # without a position: constant folding failed
-            detail = program.issues[0].message.removeprefix("program: ")
-            return ExpressionError(ExpressionFault.INTERNAL, f"program instantiation failed: {detail}")
-        return ExpressionError(ExpressionFault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
+        detail = find_compile_problem(program)
+        fault = ExpressionFault.INTERNAL if detail.startswith(NOT_INSTANTIATED) else ExpressionFault.INVALID
+        return ExpressionError(fault, detail)
     if str(program.output_type) not in results:
         detail = f"must evaluate to bool or the unknown type, not {program.output_type}"
         return ExpressionError(ExpressionFault.INVALID, detail)

@@ -7,29 +7,13 @@ it has no active pods.
 
 from itertools import pairwise
 
-from mooring.admission import checks
+from mooring.admission import checks, workload
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request, set_missing
-from mooring.admission.workload import (
-    SPEC,
-    STATUS,
-    TEMPLATE,
-    TemplateStrategy,
-    is_valid_selector,
-    validate_selector_matches,
-    validate_template,
-)
+from mooring.api import batch_v1 as v1
 from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
-from mooring.api.batch_v1 import (
-    Job,
-    JobSpec,
-    PodFailurePolicyOnExitCodesRequirement,
-    PodFailurePolicyOnPodConditionsPattern,
-    PodFailurePolicyRule,
-    SuccessPolicyRule,
-)
 from mooring.api.core_v1 import Affinity, PodTemplateSpec
 from mooring.api.field_errors import OMIT_VALUE, Errors
 from mooring.api.field_path import Path
@@ -47,8 +31,8 @@ _MAX_MANAGED_BY_BYTES = 63
 _NEEDS_INDEXED = "requires indexed completion mode"
 
 
-class JobStrategy(TemplateStrategy[Job]):
-    def default(self, obj: Job) -> None:
+class JobStrategy(workload.TemplateStrategy[v1.Job]):
+    def default(self, obj: v1.Job) -> None:
         spec = obj.spec
         if spec.completions is None and spec.parallelism is None:
             spec.completions = 1
@@ -59,7 +43,7 @@ class JobStrategy(TemplateStrategy[Job]):
         set_missing(spec, suspend=False, manual_selector=False, pod_replacement_policy=replacement)
         default_job_template(spec)
 
-    def prepare_for_create(self, obj: Job, request: Request) -> None:
+    def prepare_for_create(self, obj: v1.Job, request: Request) -> None:
         super().prepare_for_create(obj, request)
         template = obj.spec.template.metadata
         is_defaulted = obj.metadata.labels is template.labels  # as in Kubernetes, it gets the generated labels too
@@ -68,25 +52,27 @@ class JobStrategy(TemplateStrategy[Job]):
         if is_defaulted:
             obj.metadata.labels = dict(template.labels)
 
-    def update_derived_names(self, obj: Job, taken: str) -> None:
+    def update_derived_names(self, obj: v1.Job, taken: str) -> None:
         if not obj.spec.manual_selector:
             for label in (JOB_NAME, _OLD_LABELS[JOB_NAME]):
                 obj.spec.template.metadata.labels[label] = obj.metadata.name
 
-    def validate(self, obj: Job, old: Job | None, request: Request) -> Errors:
+    def validate(self, obj: v1.Job, old: v1.Job | None, request: Request) -> Errors:
         spec = obj.spec
         errors = _validate_generated_selector(obj) if old is None else []
-        errors += validate_job_spec(spec, old.spec if old is not None else None, SPEC, request)
-        errors += checks.require(spec.selector is not None, SPEC.child("selector"))
-        errors += checks.optional(spec.selector, SPEC.child("selector"), label_selector.validate)
-        errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
+        errors += validate_job_spec(spec, old.spec if old is not None else None, workload.SPEC, request)
+        errors += checks.require(spec.selector is not None, workload.SPEC.child("selector"))
+        errors += checks.optional(spec.selector, workload.SPEC.child("selector"), label_selector.validate)
+        errors += workload.validate_selector_matches(spec.selector, spec.template, workload.TEMPLATE)
         return errors + (_validate_indexed_name(obj) if old is None else _validate_changes(obj, old, request))
 
-    def validate_status(self, new: Job, old: Job, request: Request) -> Errors:
-        return checks.non_negative_fields(new.status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
+    def validate_status(self, new: v1.Job, old: v1.Job, request: Request) -> Errors:
+        return checks.non_negative_fields(
+            new.status, workload.STATUS, "active", "succeeded", "failed", "ready", "terminating"
+        )
 
 
-def default_job_template(spec: JobSpec) -> None:
+def default_job_template(spec: v1.JobSpec) -> None:
     """Set the defaults that Jobs share with the Job templates of CronJobs, in place."""
     default_pod_spec(spec.template.spec)
     for rule in spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ():
@@ -94,7 +80,7 @@ def default_job_template(spec: JobSpec) -> None:
             pattern.status = pattern.status or "True"
 
 
-def _generate_selector(job: Job) -> None:
+def _generate_selector(job: v1.Job) -> None:
     labels = job.spec.template.metadata.labels
     for key, value in ((CONTROLLER_UID, job.metadata.uid), (JOB_NAME, job.metadata.name)):
         labels.setdefault(key, value)
@@ -104,10 +90,10 @@ def _generate_selector(job: Job) -> None:
     job.spec.selector.match_labels.setdefault(CONTROLLER_UID, job.metadata.uid)
 
 
-def _validate_generated_selector(job: Job) -> Errors:
+def _validate_generated_selector(job: v1.Job) -> Errors:
     if job.spec.manual_selector or job.spec.selector is None:
         return []
-    here, labels = TEMPLATE.child("metadata", "labels"), job.spec.template.metadata.labels
+    here, labels = workload.TEMPLATE.child("metadata", "labels"), job.spec.template.metadata.labels
     expected: dict[str, str] = {}
     errors = []
     for key, value in ((CONTROLLER_UID, job.metadata.uid), (JOB_NAME, job.metadata.name)):
@@ -116,12 +102,12 @@ def _validate_generated_selector(job: Job) -> Errors:
             if label in labels and labels[label] != value:
                 errors.append(field_errors.invalid(here.key(label), labels[label], f"must be '{value}'"))
     selector = job.spec.selector
-    if is_valid_selector(selector) and not label_selector.from_label_selector(selector).matches(expected):
-        errors.append(field_errors.invalid(SPEC.child("selector"), selector, "`selector` not auto-generated"))
+    if workload.is_valid_selector(selector) and not label_selector.from_label_selector(selector).matches(expected):
+        errors.append(field_errors.invalid(workload.SPEC.child("selector"), selector, "`selector` not auto-generated"))
     return errors
 
 
-def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> Errors:
+def validate_job_spec(spec: v1.JobSpec, old: v1.JobSpec | None, path: Path, request: Request) -> Errors:
     """Return the errors in a Job's spec, or in that of a CronJob's Job template; the selector is not checked."""
     errors = checks.non_negative_fields(
         spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"
@@ -141,11 +127,11 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
     supported = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
     errors += checks.optional_one_of(spec.pod_replacement_policy, supported, path.child("podReplacementPolicy"))
     template = path.child("template")
-    errors += validate_template(spec.template, old.template if old is not None else None, template, request)
+    errors += workload.validate_template(spec.template, old.template if old is not None else None, template, request)
     return errors + _validate_restart_policy(spec, template.child("spec", "restartPolicy"))
 
 
-def _validate_completion_mode(spec: JobSpec, path: Path) -> Errors:
+def _validate_completion_mode(spec: v1.JobSpec, path: Path) -> Errors:
     if spec.completion_mode == "Indexed":
         return _validate_indexed(spec, path)
     errors = checks.optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
@@ -156,7 +142,7 @@ def _validate_completion_mode(spec: JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_indexed(spec: JobSpec, path: Path) -> Errors:
+def _validate_indexed(spec: v1.JobSpec, path: Path) -> Errors:
     completions, parallel, failed = spec.completions, spec.parallelism, spec.max_failed_indexes
     here, at = path.child("maxFailedIndexes"), path.child("parallelism")
     errors = checks.require(completions is not None, path.child("completions"), "when completion mode is Indexed")
@@ -175,7 +161,7 @@ def _validate_indexed(spec: JobSpec, path: Path) -> Errors:
     return errors + checks.maximum(parallel, _MAX_PARALLEL_OF_MANY, at, limit)
 
 
-def _validate_restart_policy(spec: JobSpec, path: Path) -> Errors:
+def _validate_restart_policy(spec: v1.JobSpec, path: Path) -> Errors:
     policy = spec.template.spec.restart_policy
     errors = []
     if policy == "Always":  # most likely by default: ask the client to set it
@@ -188,7 +174,7 @@ def _validate_restart_policy(spec: JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_indexed_name(job: Job) -> Errors:
+def _validate_indexed_name(job: v1.Job) -> Errors:
     completions = job.spec.completions
     if job.spec.completion_mode != "Indexed" or not completions or completions < 0:
         return []
@@ -199,22 +185,22 @@ def _validate_indexed_name(job: Job) -> Errors:
     return [field_errors.invalid(Path("metadata.name"), job.metadata.name, detail)]
 
 
-def _validate_changes(job: Job, old: Job, request: Request) -> Errors:
+def _validate_changes(job: v1.Job, old: v1.Job, request: Request) -> Errors:
     new, before = job.spec, old.spec
     errors = _validate_completions(new, before)
     errors += checks.immutable_fields(job, old, "spec.selector")
     template = before.template
     if _may_change_directives(old, request):
         template = _with_scheduling_directives(new.template, before.template)
-    errors += checks.invalid_if(new.template != template, TEMPLATE, new.template, IMMUTABLE)
+    errors += checks.invalid_if(new.template != template, workload.TEMPLATE, new.template, IMMUTABLE)
     others = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
     return errors + checks.immutable_fields(job, old, *(f"spec.{name}" for name in others))
 
 
-def _validate_completions(new: JobSpec, old: JobSpec) -> Errors:
+def _validate_completions(new: v1.JobSpec, old: v1.JobSpec) -> Errors:
     if new.completions == old.completions:
         return []
-    here = SPEC.child("completions")
+    here = workload.SPEC.child("completions")
     if old.completion_mode != "Indexed":
         return [field_errors.invalid(here, new.completions, IMMUTABLE)]
     if old.completions == old.parallelism and new.completions == new.parallelism:
@@ -222,7 +208,7 @@ def _validate_completions(new: JobSpec, old: JobSpec) -> Errors:
     return [field_errors.invalid(here, new.completions, "can only be modified in tandem with spec.parallelism")]
 
 
-def _may_change_directives(old: Job, request: Request) -> bool:
+def _may_change_directives(old: v1.Job, request: Request) -> bool:
     if not old.spec.suspend:
         return False
     if old.status.start_time is None:
@@ -254,7 +240,7 @@ _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 
 
-def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
+def validate_failure_policy(spec: v1.JobSpec, path: Path) -> Errors:
     if spec.pod_failure_policy is None:
         return []
     rules, here = spec.pod_failure_policy.rules, path.child("rules")
@@ -265,7 +251,7 @@ def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, containers: set[str]) -> Errors:
+def _validate_failure_rule(rule: v1.PodFailurePolicyRule, spec: v1.JobSpec, path: Path, containers: set[str]) -> Errors:
     errors = _validate_one_of(rule.action, _ACTIONS, path.child("action"))
     if rule.action == "FailIndex" and spec.backoff_limit_per_index is None:
         detail = "requires the backoffLimitPerIndex to be set"
@@ -288,7 +274,7 @@ def _validate_one_of(value: str, supported: tuple[str, ...], path: Path) -> Erro
     return checks.one_of(value, supported, path)
 
 
-def _validate_conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
+def _validate_conditions(patterns: list[v1.PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
     errors = checks.limit_items(patterns, _MAX_PATTERNS, path)
     for index, pattern in enumerate(patterns):
         here = path.index(index)
@@ -297,7 +283,7 @@ def _validate_conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern],
     return errors
 
 
-def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> Errors:
+def _validate_exit_codes(codes: v1.PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> Errors:
     errors = _validate_one_of(codes.operator, _OPERATORS, path.child("operator"))
     if codes.container_name is not None and codes.container_name not in containers:
         detail = "must be one of the container or initContainer names in the pod template"
@@ -316,7 +302,7 @@ def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Pa
     return errors
 
 
-def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
+def validate_success_policy(spec: v1.JobSpec, path: Path) -> Errors:
     policy = spec.success_policy
     if policy is None:
         return []
@@ -329,7 +315,7 @@ def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
     return errors + checks.validate_items(policy.rules, here, _validate_success_rule, spec.completions or 0)
 
 
-def _validate_success_rule(rule: SuccessPolicyRule, path: Path, completions: int) -> Errors:
+def _validate_success_rule(rule: v1.SuccessPolicyRule, path: Path, completions: int) -> Errors:
     indexes, count = rule.succeeded_indexes, rule.succeeded_count
     if indexes is None and count is None:
         return [field_errors.required(path, "at least one of succeededCount or succeededIndexes must be specified")]

@@ -77,18 +77,14 @@ def _find_pod_problems(item: LimitRangeItem, spec: PodSpec) -> Iterator[str]:
         containers = (*spec.containers, *spec.init_containers)
         asked = [(container.resources.requests, container.resources.limits) for container in containers]
     elif item.type == "Pod":
-        asked = [_pod_totals(spec)]
+        totals = aggregate_requests(spec), aggregate_limits(spec)
+        if spec.resources is not None:
+            for total, given in zip(totals, (spec.resources.requests, spec.resources.limits), strict=True):
+                total.update({name: given[name] for name in _OF_THE_POD if name in given})
+        asked = [totals]
     for requests, limits in asked:
         for constraint in _CONSTRAINTS:
             yield from constraint(item, requests, limits)
-
-
-def _pod_totals(spec: PodSpec) -> tuple[Resources, Resources]:
-    requests, limits = aggregate_requests(spec), aggregate_limits(spec)
-    if spec.resources is not None:
-        for total, given in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
-            total.update({name: given[name] for name in _OF_THE_POD if name in given})
-    return requests, limits
 
 
 def _find_minimum_problems(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:

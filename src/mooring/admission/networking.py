@@ -4,39 +4,14 @@ External controllers implement Ingresses and NetworkPolicies. An IPAddress recor
 server creates those of Services from the ranges in ServiceCIDRs.
 """
 
-from mooring.admission import checks
-from mooring.admission.addresses import (
-    canonical_ip_problems,
-    is_ip,
-    parse_network,
-    validate_canonical_cidr,
-    validate_cidr,
-    validate_legacy_cidr,
-    validate_legacy_ip,
-)
+from mooring.admission import addresses, checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import field_errors, label_selector, names
+from mooring.api import networking_v1 as v1
 from mooring.api.core_v1 import TypedLocalObjectReference
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
-from mooring.api.networking_v1 import (
-    HTTPIngressPath,
-    Ingress,
-    IngressBackend,
-    IngressClass,
-    IngressClassParametersReference,
-    IngressRule,
-    IngressServiceBackend,
-    IngressTLS,
-    IPAddress,
-    IPBlock,
-    NetworkPolicy,
-    NetworkPolicyPeer,
-    NetworkPolicyPort,
-    ParentReference,
-    ServiceCIDR,
-)
 
 _SPEC = Path("spec")
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
@@ -47,14 +22,14 @@ _SCOPES = ("Cluster", "Namespace")
 _CONTROLLER_LENGTH = 250
 
 
-class IngressStrategy(Strategy[Ingress]):
-    def mutate(self, obj: Ingress, old: Ingress | None, request: Request) -> None:
+class IngressStrategy(Strategy[v1.Ingress]):
+    def mutate(self, obj: v1.Ingress, old: v1.Ingress | None, request: Request) -> None:
         """Set `ingressClassName` of a new Ingress without one to the default IngressClass."""
         is_named = obj.spec.ingress_class_name is not None or _CLASS_ANNOTATION in obj.metadata.annotations
         if old is None and not is_named:
             obj.spec.ingress_class_name = request.lookups.default_ingress_class()
 
-    def validate(self, obj: Ingress, old: Ingress | None, request: Request) -> Errors:
+    def validate(self, obj: v1.Ingress, old: v1.Ingress | None, request: Request) -> Errors:
         spec = obj.spec
         errors: Errors = []
         if not spec.rules and spec.default_backend is None:
@@ -67,24 +42,24 @@ class IngressStrategy(Strategy[Ingress]):
         )
         return errors + (_validate_class_annotation(obj) if old is None else [])
 
-    def validate_status(self, new: Ingress, old: Ingress, request: Request) -> Errors:
+    def validate_status(self, new: v1.Ingress, old: v1.Ingress, request: Request) -> Errors:
         errors: Errors = []
         stored = {way.ip for way in old.status.load_balancer.ingress}
         for index, way in enumerate(new.status.load_balancer.ingress):
             here = Path("status.loadBalancer.ingress").index(index)
             if way.ip:
                 strict = request.options.strict_addresses and way.ip not in stored
-                errors += validate_legacy_ip(way.ip, here.child("ip"), strict=strict)
+                errors += addresses.validate_legacy_ip(way.ip, here.child("ip"), strict=strict)
             errors += _validate_host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
         return errors
 
-    def warnings(self, new: Ingress, old: Ingress | None, request: Request) -> list[str]:
+    def warnings(self, new: v1.Ingress, old: v1.Ingress | None, request: Request) -> list[str]:
         if old is None and _CLASS_ANNOTATION in new.metadata.annotations and new.spec.ingress_class_name is None:
             return [f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"]
         return []
 
 
-def _validate_class_annotation(obj: Ingress) -> Errors:
+def _validate_class_annotation(obj: v1.Ingress) -> Errors:
     said, name = obj.metadata.annotations.get(_CLASS_ANNOTATION), obj.spec.ingress_class_name
     if said is None or name is None or said == name:
         return []
@@ -92,7 +67,7 @@ def _validate_class_annotation(obj: Ingress) -> Errors:
     return [field_errors.invalid(here, said, "must match `ingressClassName` when both are specified")]
 
 
-def _validate_rule(rule: IngressRule, path: Path, request: Request) -> Errors:
+def _validate_rule(rule: v1.IngressRule, path: Path, request: Request) -> Errors:
     errors = _validate_host(rule.host, path.child("host")) if rule.host else []
     if rule.http is None:
         return errors
@@ -103,13 +78,12 @@ def _validate_rule(rule: IngressRule, path: Path, request: Request) -> Errors:
 
 
 def _validate_host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
-    errors = []
-    errors += checks.invalid_if(is_ip(host), path, host, "must be a DNS name, not an IP address")
+    errors = checks.invalid_if(addresses.is_ip(host), path, host, "must be a DNS name, not an IP address")
     check = names.wildcard_dns1123_subdomain if wildcards and "*" in host else names.dns1123_subdomain
     return errors + names.validate(path, host, check(host))
 
 
-def _validate_path(each: HTTPIngressPath, path: Path, request: Request) -> Errors:
+def _validate_path(each: v1.HTTPIngressPath, path: Path, request: Request) -> Errors:
     if each.path_type is None:
         return [field_errors.required(path.child("pathType"), "pathType must be specified")]
     here, text = path.child("path"), each.path
@@ -125,7 +99,7 @@ def _validate_path(each: HTTPIngressPath, path: Path, request: Request) -> Error
     return errors + _validate_backend(each.backend, path.child("backend"), request)
 
 
-def _validate_backend(backend: IngressBackend, path: Path, request: Request) -> Errors:
+def _validate_backend(backend: v1.IngressBackend, path: Path, request: Request) -> Errors:
     if backend.resource is not None and backend.service is not None:
         return [field_errors.invalid(path, "", "cannot set both resource and service backends")]
     if backend.resource is not None:
@@ -135,7 +109,7 @@ def _validate_backend(backend: IngressBackend, path: Path, request: Request) -> 
     return [field_errors.invalid(path, "", "resource or service backend is required")]
 
 
-def _validate_service(service: IngressServiceBackend, path: Path, request: Request) -> Errors:
+def _validate_service(service: v1.IngressServiceBackend, path: Path, request: Request) -> Errors:
     check = names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
     errors = checks.require_name(service.name, path.child("service", "name"), check)
     port, here = service.port, path.child("service", "port")
@@ -153,7 +127,7 @@ def _validate_service(service: IngressServiceBackend, path: Path, request: Reque
     return errors
 
 
-def _validate_tls(tls: IngressTLS, path: Path) -> Errors:
+def _validate_tls(tls: v1.IngressTLS, path: Path) -> Errors:
     errors: Errors = []
     for index, host in enumerate(tls.hosts):
         check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
@@ -161,21 +135,22 @@ def _validate_tls(tls: IngressTLS, path: Path) -> Errors:
     return errors + checks.optional_name(tls.secret_name or None, path.child("secretName"), names.dns1123_subdomain)
 
 
-def _validate_reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> Errors:
+def _validate_reference(
+    reference: TypedLocalObjectReference | v1.IngressClassParametersReference, path: Path
+) -> Errors:
     errors = checks.optional_name(reference.api_group, path.child("apiGroup"), names.dns1123_subdomain)
     errors += checks.require_name(reference.kind, path.child("kind"), names.path_segment_name)
     return errors + checks.require_name(reference.name, path.child("name"), names.path_segment_name)
 
 
-class IngressClassStrategy(Strategy[IngressClass]):
-    def default(self, obj: IngressClass) -> None:
+class IngressClassStrategy(Strategy[v1.IngressClass]):
+    def default(self, obj: v1.IngressClass) -> None:
         if obj.spec.parameters is not None:
             set_missing(obj.spec.parameters, scope="Cluster")
 
-    def validate(self, obj: IngressClass, old: IngressClass | None, request: Request) -> Errors:
+    def validate(self, obj: v1.IngressClass, old: v1.IngressClass | None, request: Request) -> Errors:
         controller, here = obj.spec.controller, _SPEC.child("controller")
-        errors: Errors = []
-        errors += checks.invalid_if(old is not None and old.spec.controller != controller, here, controller, IMMUTABLE)
+        errors = checks.invalid_if(old is not None and old.spec.controller != controller, here, controller, IMMUTABLE)
         if len(controller) > _CONTROLLER_LENGTH:
             errors.append(field_errors.too_long(here, _CONTROLLER_LENGTH))
         errors += names.validate_domain_prefixed_path(controller, here)
@@ -183,7 +158,7 @@ class IngressClassStrategy(Strategy[IngressClass]):
         return errors if parameters is None else errors + _validate_parameters(parameters, _SPEC.child("parameters"))
 
 
-def _validate_parameters(parameters: IngressClassParametersReference, path: Path) -> Errors:
+def _validate_parameters(parameters: v1.IngressClassParametersReference, path: Path) -> Errors:
     errors = _validate_reference(parameters, path)
     scope, namespace, here = parameters.scope, parameters.namespace, path.child("namespace")
     if scope not in _SCOPES:
@@ -201,8 +176,8 @@ _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("Ingress", "Egress")
 
 
-class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
-    def default(self, obj: NetworkPolicy) -> None:
+class NetworkPolicyStrategy(Strategy[v1.NetworkPolicy]):
+    def default(self, obj: v1.NetworkPolicy) -> None:
         spec = obj.spec
         ports = [port for rule in spec.ingress for port in rule.ports]
         for port in ports + [port for rule in spec.egress for port in rule.ports]:
@@ -210,7 +185,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
         if not spec.policy_types:
             spec.policy_types = ["Ingress", "Egress"] if spec.egress else ["Ingress"]
 
-    def validate(self, obj: NetworkPolicy, old: NetworkPolicy | None, request: Request) -> Errors:
+    def validate(self, obj: v1.NetworkPolicy, old: v1.NetworkPolicy | None, request: Request) -> Errors:
         spec = obj.spec
         errors = label_selector.validate(spec.pod_selector, _SPEC.child("podSelector"))
         sides = (
@@ -239,7 +214,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
         ]
 
 
-def _all_cidrs(policy: NetworkPolicy | None) -> frozenset[str]:
+def _all_cidrs(policy: v1.NetworkPolicy | None) -> frozenset[str]:
     if policy is None:
         return frozenset()
     peers = [peer for rule in policy.spec.ingress for peer in rule.from_]
@@ -248,18 +223,18 @@ def _all_cidrs(policy: NetworkPolicy | None) -> frozenset[str]:
     return frozenset(text for block in blocks for text in (block.cidr, *block.except_))
 
 
-def _validate_legacy_block(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
+def _validate_legacy_block(block: v1.IPBlock, before: frozenset[str], path: Path) -> Errors:
     places = [(block.cidr, path.child("cidr"))]
     places += [(text, path.child("except").index(index)) for index, text in enumerate(block.except_)]
     return [
         error
         for text, here in places
-        if text not in before and parse_network(text) is not None
-        for error in validate_legacy_cidr(text, here, strict=True)
+        if text not in before and addresses.parse_network(text) is not None
+        for error in addresses.validate_legacy_cidr(text, here, strict=True)
     ]
 
 
-def _validate_port(port: NetworkPolicyPort, path: Path) -> Errors:
+def _validate_port(port: v1.NetworkPolicyPort, path: Path) -> Errors:
     errors = checks.optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
     here, end = path.child("port"), path.child("endPort")
     if isinstance(port.port, int):
@@ -275,7 +250,7 @@ def _validate_port(port: NetworkPolicyPort, path: Path) -> Errors:
     return errors + (names.validate(here, port.port, names.port_name(port.port)) if port.port is not None else [])
 
 
-def _validate_peer(peer: NetworkPolicyPeer, path: Path) -> Errors:
+def _validate_peer(peer: v1.NetworkPolicyPeer, path: Path) -> Errors:
     errors: Errors = []
     selectors = (("podSelector", peer.pod_selector), ("namespaceSelector", peer.namespace_selector))
     given = [(name, selector) for name, selector in selectors if selector is not None]
@@ -289,16 +264,16 @@ def _validate_peer(peer: NetworkPolicyPeer, path: Path) -> Errors:
     return errors
 
 
-def _validate_block(block: IPBlock, path: Path) -> Errors:
+def _validate_block(block: v1.IPBlock, path: Path) -> Errors:
     here = path.child("cidr")
     if not block.cidr:
         return [field_errors.required(here)]
-    errors = validate_cidr(block.cidr, here)
-    whole = parse_network(block.cidr)
+    errors = addresses.validate_cidr(block.cidr, here)
+    whole = addresses.parse_network(block.cidr)
     for index, text in enumerate(block.except_ if whole is not None else ()):
         at = path.child("except").index(index)
-        errors += validate_cidr(text, at)
-        part = parse_network(text)
+        errors += addresses.validate_cidr(text, at)
+        part = addresses.parse_network(text)
         if part is None or whole is None:
             continue
         inside = part.version == whole.version and part.network_address in whole and part.prefixlen > whole.prefixlen
@@ -311,29 +286,27 @@ _PARENT = Path("spec.parentRef")
 _ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
 
 
-class IPAddressStrategy(Strategy[IPAddress]):
+class IPAddressStrategy(Strategy[v1.IPAddress]):
     has_generation = False
     immutable = ("spec.parentRef",)
 
     def name_check(self, name: str) -> names.Messages:
-        return canonical_ip_problems(name)
+        return addresses.canonical_ip_problems(name)
 
-    def validate(self, obj: IPAddress, old: IPAddress | None, request: Request) -> Errors:
-        parent = obj.spec.parent_ref
-        return [field_errors.required(_PARENT)] if parent is None else _validate_parent(parent)
-
-
-def _validate_parent(parent: ParentReference) -> Errors:
-    errors = checks.optional_name(parent.group or None, _PARENT.child("group"), names.dns1123_subdomain)
-    errors += checks.require_name(parent.resource, _PARENT.child("resource"), names.path_segment_name)
-    errors += checks.require_name(parent.name, _PARENT.child("name"), names.path_segment_name)
-    return errors + checks.optional_name(parent.namespace or None, _PARENT.child("namespace"), names.path_segment_name)
+    def validate(self, obj: v1.IPAddress, old: v1.IPAddress | None, request: Request) -> Errors:
+        parent, segment = obj.spec.parent_ref, names.path_segment_name
+        if parent is None:
+            return [field_errors.required(_PARENT)]
+        errors = checks.optional_name(parent.group or None, _PARENT.child("group"), names.dns1123_subdomain)
+        errors += checks.require_name(parent.resource, _PARENT.child("resource"), segment)
+        errors += checks.require_name(parent.name, _PARENT.child("name"), segment)
+        return errors + checks.optional_name(parent.namespace or None, _PARENT.child("namespace"), segment)
 
 
-class ServiceCIDRStrategy(Strategy[ServiceCIDR]):
+class ServiceCIDRStrategy(Strategy[v1.ServiceCIDR]):
     has_generation = False
 
-    def validate(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> Errors:
+    def validate(self, obj: v1.ServiceCIDR, old: v1.ServiceCIDR | None, request: Request) -> Errors:
         cidrs = obj.spec.cidrs
         if old is None:
             return _validate_networks(cidrs)
@@ -355,8 +328,7 @@ def _validate_networks(cidrs: list[str]) -> Errors:
         return [field_errors.required(_CIDRS, "at least one CIDR required")]
     if len(cidrs) > 2:
         return [field_errors.invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values")]
-    errors: Errors = []
-    errors += checks.validate_items(cidrs, _CIDRS, validate_canonical_cidr)
-    families = [network.version for cidr in cidrs if (network := parse_network(cidr)) is not None]
+    errors = checks.validate_items(cidrs, _CIDRS, addresses.validate_canonical_cidr)
+    families = [network.version for cidr in cidrs if (network := addresses.parse_network(cidr)) is not None]
     errors += checks.invalid_if(len(families) == 2 and families[0] == families[1], _CIDRS, cidrs, _ONE_OF_EACH)
     return errors

@@ -78,13 +78,11 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
         ]
 
     def prepare_status(self, new: PersistentVolume, old: PersistentVolume, request: Request) -> None:
-        new_status, old_status = new.status, old.status
-        if new_status.phase == old_status.phase:
-            new_status.last_phase_transition_time = (
-                new_status.last_phase_transition_time or old_status.last_phase_transition_time
-            )
-        elif new_status.last_phase_transition_time in (None, old_status.last_phase_transition_time):
-            new_status.last_phase_transition_time = times.to_seconds(request.now)
+        status, before = new.status, old.status.last_phase_transition_time
+        if status.phase == old.status.phase:
+            status.last_phase_transition_time = status.last_phase_transition_time or before
+        elif status.last_phase_transition_time in (None, before):
+            status.last_phase_transition_time = times.to_seconds(request.now)
 
 
 def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
@@ -126,7 +124,10 @@ def validate_spec(
     if not inline:
         errors += _validate_capacity(spec, path.child("capacity"))
         errors += checks.optional_one_of(policy or None, RECLAIM_POLICIES, path.child("persistentVolumeReclaimPolicy"))
-        errors += _validate_node_affinity(spec, path.child("nodeAffinity"), affinity)
+        if spec.node_affinity is not None:
+            required, here = spec.node_affinity.required, path.child("nodeAffinity", "required")
+            errors += checks.require(required is not None, here, "must specify required node constraints")
+            errors += checks.optional(required, here, validate_node_selector, affinity)
     errors += _validate_source(spec, path)
     if inline:
         return errors
@@ -136,7 +137,12 @@ def validate_spec(
         errors.append(field_errors.forbidden(path.child("persistentVolumeReclaimPolicy"), detail))
     errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
     errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
-    return errors + _validate_attributes_class(spec, path)
+    name, here = spec.volume_attributes_class_name, path.child("volumeAttributesClassName")
+    if name is not None:
+        errors += checks.require(name, here, "an empty string is disallowed") + validate_class_name(name, here)
+        detail = "has to be specified when using volumeAttributesClassName"
+        errors += checks.require(spec.csi is not None, path.child("csi"), detail)
+    return errors
 
 
 def validate_access_modes(modes: list[str], path: Path, none_given: str) -> Errors:
@@ -166,10 +172,8 @@ def _validate_inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
         errors.append(field_errors.forbidden(path.child("persistentVolumeReclaimPolicy"), detail))
     detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
     errors += checks.forbidden_if(spec.volume_mode not in (None, "Filesystem"), path.child("volumeMode"), detail)
-    errors += checks.require(
-        spec.csi is not None, path.child("csi"), "has to be specified in the context of inline volumes"
-    )
-    return errors
+    detail = "has to be specified in the context of inline volumes"
+    return errors + checks.require(spec.csi is not None, path.child("csi"), detail)
 
 
 def _validate_capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
@@ -185,29 +189,9 @@ def _validate_capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRules) -> Errors:
-    if spec.node_affinity is None:
-        return []
-    if spec.node_affinity.required is None:
-        return [field_errors.required(path.child("required"), "must specify required node constraints")]
-    return validate_node_selector(spec.node_affinity.required, path.child("required"), rules)
-
-
-def _validate_attributes_class(spec: PersistentVolumeSpec, path: Path) -> Errors:
-    name = spec.volume_attributes_class_name
-    if name is None:
-        return []
-    here = path.child("volumeAttributesClassName")
-    errors = validate_class_name(name, here) if name else [field_errors.required(here, "an empty string is disallowed")]
-    detail = "has to be specified when using volumeAttributesClassName"
-    errors += checks.require(spec.csi is not None, path.child("csi"), detail)
-    return errors
-
-
 def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> Errors:
-    errors = []
     detail = "spec.persistentvolumesource is immutable after creation"
-    errors += checks.forbidden_if(
+    errors = checks.forbidden_if(
         _all_sources(new, old) != _all_sources(old), Path("spec.persistentvolumesource"), detail
     )
     errors += checks.invalid_if(new.volume_mode != old.volume_mode, Path("volumeMode"), new.volume_mode, IMMUTABLE)

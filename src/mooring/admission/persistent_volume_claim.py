@@ -162,8 +162,7 @@ def _validate_data_source(source: TypedLocalObjectReference | TypedObjectReferen
 
 
 def _validate_changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
-    errors = []
-    errors += checks.forbidden_if(
+    errors = checks.forbidden_if(
         _without_mutable_fields(new, old) != _without_mutable_fields(old, old), _SPEC, _SPEC_IS_IMMUTABLE
     )
     wanted = _requested_storage(new)

@@ -27,11 +27,7 @@ class _RbacStrategy(Strategy[AnyRole]):
         return names.path_segment_name(name)
 
     def validate(self, obj: AnyRole, old: AnyRole | None, request: Request) -> Errors:
-        return [
-            error
-            for index, rule in enumerate(obj.rules)
-            for error in _validate_policy_rule(rule, _RULES.index(index), namespaced=self.namespaced)
-        ]
+        return checks.validate_items(obj.rules, _RULES, _validate_policy_rule, namespaced=self.namespaced)
 
 
 class RoleStrategy(_RbacStrategy[Role]):
@@ -95,11 +91,9 @@ def _validate_policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> 
         has_both = rule.api_groups or rule.resources or rule.resource_names
         detail = "rules cannot apply to both regular resources and non-resource URLs"
         return errors + checks.invalid_if(has_both, here, rule.non_resource_urls, detail)
-    for (name, values), what in zip(
-        checks.fields(rule, "apiGroups", "resources"), ("api group", "resource"), strict=True
-    ):
-        errors += checks.require(values, path.child(name), f"resource rules must supply at least one {what}")
-    return errors
+    detail = "resource rules must supply at least one"
+    errors += checks.require(rule.api_groups, path.child("apiGroups"), f"{detail} api group")
+    return errors + checks.require(rule.resources, path.child("resources"), f"{detail} resource")
 
 
 def _validate_role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> Errors:

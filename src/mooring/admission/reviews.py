@@ -7,16 +7,9 @@ from typing import TypeVar
 
 from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy, set_missing
+from mooring.api import authorization_v1 as v1
 from mooring.api import field_errors, meta_v1
 from mooring.api.authentication_v1 import SelfSubjectReview, TokenRequest, TokenReview
-from mooring.api.authorization_v1 import (
-    LocalSubjectAccessReview,
-    SelfSubjectAccessReview,
-    SelfSubjectAccessReviewSpec,
-    SelfSubjectRulesReview,
-    SubjectAccessReview,
-    SubjectAccessReviewSpec,
-)
 from mooring.api.autoscaling_v1 import Scale
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -33,13 +26,15 @@ class _ReviewStrategy(Strategy[T]):
         return self.validate(obj, None, request)
 
 
-class SubjectAccessReviewStrategy(_ReviewStrategy[SubjectAccessReview]):
-    def validate(self, obj: SubjectAccessReview, old: SubjectAccessReview | None, request: Request) -> Errors:
+class SubjectAccessReviewStrategy(_ReviewStrategy[v1.SubjectAccessReview]):
+    def validate(self, obj: v1.SubjectAccessReview, old: v1.SubjectAccessReview | None, request: Request) -> Errors:
         return _validate_access(obj.spec) + _validate_user(obj.spec)
 
 
-class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]):
-    def validate(self, obj: LocalSubjectAccessReview, old: LocalSubjectAccessReview | None, request: Request) -> Errors:
+class LocalSubjectAccessReviewStrategy(_ReviewStrategy[v1.LocalSubjectAccessReview]):
+    def validate(
+        self, obj: v1.LocalSubjectAccessReview, old: v1.LocalSubjectAccessReview | None, request: Request
+    ) -> Errors:
         errors = _validate_access(obj.spec) + _validate_user(obj.spec)
         attributes = obj.spec.resource_attributes
         if attributes is not None and attributes.namespace != obj.metadata.namespace:
@@ -52,12 +47,14 @@ class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]
         return errors
 
 
-class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
-    def validate(self, obj: SelfSubjectAccessReview, old: SelfSubjectAccessReview | None, request: Request) -> Errors:
+class SelfSubjectAccessReviewStrategy(_ReviewStrategy[v1.SelfSubjectAccessReview]):
+    def validate(
+        self, obj: v1.SelfSubjectAccessReview, old: v1.SelfSubjectAccessReview | None, request: Request
+    ) -> Errors:
         return _validate_access(obj.spec)
 
 
-class SelfSubjectRulesReviewStrategy(_ReviewStrategy[SelfSubjectRulesReview]):
+class SelfSubjectRulesReviewStrategy(_ReviewStrategy[v1.SelfSubjectRulesReview]):
     """Accept every SelfSubjectRulesReview."""
 
 
@@ -83,7 +80,7 @@ class ScaleStrategy(_ReviewStrategy[Scale]):
         return checks.non_negative(new.spec.replicas, _SPEC.child("replicas"))
 
 
-def _validate_access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> Errors:
+def _validate_access(spec: v1.SubjectAccessReviewSpec | v1.SelfSubjectAccessReviewSpec) -> Errors:
     resource, other = spec.resource_attributes, spec.non_resource_attributes
     if resource is not None and other is not None:
         detail = "cannot be specified in combination with resourceAttributes"
@@ -94,7 +91,7 @@ def _validate_access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec
     return []
 
 
-def _validate_user(spec: SubjectAccessReviewSpec) -> Errors:
+def _validate_user(spec: v1.SubjectAccessReviewSpec) -> Errors:
     if spec.user or spec.groups:
         return []
     return [field_errors.invalid(_SPEC.child("user"), "", "at least one of user or group must be specified")]

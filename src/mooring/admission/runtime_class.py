@@ -24,8 +24,7 @@ class RuntimeClassStrategy(Strategy[RuntimeClass]):
 
     def validate(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> Errors:
         here = Path("handler")
-        problems: Errors = []
-        problems += checks.invalid_if(old is not None and obj.handler != old.handler, here, obj.handler, IMMUTABLE)
+        problems = checks.invalid_if(old is not None and obj.handler != old.handler, here, obj.handler, IMMUTABLE)
         problems += checks.require_name(obj.handler, here, names.dns1123_label)
         if obj.overhead is not None:
             amounts = ResourceRequirements(limits=obj.overhead.pod_fixed)

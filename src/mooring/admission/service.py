@@ -2,24 +2,11 @@
 
 from msgspec.structs import replace
 
-from mooring.admission import checks, service_families
-from mooring.admission.addresses import (
-    validate_endpoint_ip,
-    validate_legacy_cidr,
-    validate_legacy_ip,
-)
+from mooring.admission import addresses, checks, service_families
 from mooring.admission.meta import IMMUTABLE, NameCheck
 from mooring.admission.service_families import HEADLESS
 from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
-from mooring.api import field_errors, names
-from mooring.api.core_v1 import (
-    ClientIPConfig,
-    LoadBalancerStatus,
-    Service,
-    ServicePort,
-    ServiceSpec,
-    SessionAffinityConfig,
-)
+from mooring.api import core_v1, field_errors, names
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
@@ -37,20 +24,23 @@ _EXTERNAL = ("NodePort", "LoadBalancer")
 _TRAFFIC_POLICIES = ("Cluster", "Local")
 
 
-class ServiceStrategy(Strategy[Service]):
+class ServiceStrategy(Strategy[core_v1.Service]):
     has_generation = False
     allow_create_on_update = True
 
-    def name_check_for(self, obj: Service, request: Request) -> NameCheck:
+    def name_check_for(self, obj: core_v1.Service, request: Request) -> NameCheck:
         return names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
 
-    def default(self, obj: Service) -> None:
+    def default(self, obj: core_v1.Service) -> None:
         spec = obj.spec
         set_empty(spec, session_affinity="None", type="ClusterIP")
         if spec.session_affinity == "None":
             spec.session_affinity_config = None
-        if spec.session_affinity == "ClientIP":
-            _default_affinity(spec)
+        client_ip = spec.session_affinity_config.client_ip if spec.session_affinity_config is not None else None
+        has_timeout = client_ip is not None and client_ip.timeout_seconds is not None
+        if spec.session_affinity == "ClientIP" and not has_timeout:
+            seconds = core_v1.ClientIPConfig(timeout_seconds=_DEFAULT_AFFINITY_SECONDS)
+            spec.session_affinity_config = core_v1.SessionAffinityConfig(client_ip=seconds)
         for port in spec.ports:
             set_empty(port, protocol="TCP", target_port=port.port)
         for ingress in obj.status.load_balancer.ingress if spec.type == "LoadBalancer" else ():
@@ -63,14 +53,14 @@ class ServiceStrategy(Strategy[Service]):
         if spec.type == "LoadBalancer":
             set_missing(spec, allocate_load_balancer_node_ports=True)
 
-    def prepare_for_create(self, obj: Service, request: Request) -> None:
+    def prepare_for_create(self, obj: core_v1.Service, request: Request) -> None:
         if obj.spec.cluster_ip and not obj.spec.cluster_ips:
             obj.spec.cluster_ips = [obj.spec.cluster_ip]
         super().prepare_for_create(obj, request)
         _drop_internal_policy(obj.spec)
         service_families.set_families(obj, None, request.options.service_families)
 
-    def prepare_for_update(self, new: Service, old: Service, request: Request) -> None:
+    def prepare_for_update(self, new: core_v1.Service, old: core_v1.Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         if new.spec.cluster_ip and not new.spec.cluster_ips:
             new.spec.cluster_ips = [new.spec.cluster_ip]
@@ -78,10 +68,10 @@ class ServiceStrategy(Strategy[Service]):
         _drop_fields_of_old_type(new.spec, old.spec)
         _drop_internal_policy(new.spec)
         if new.spec.type != "LoadBalancer":
-            new.status = replace(new.status, load_balancer=LoadBalancerStatus())
+            new.status = replace(new.status, load_balancer=core_v1.LoadBalancerStatus())
         service_families.set_families(new, old, request.options.service_families)
 
-    def validate(self, obj: Service, old: Service | None, request: Request) -> Errors:
+    def validate(self, obj: core_v1.Service, old: core_v1.Service | None, request: Request) -> Errors:
         spec = obj.spec
         if errors := service_families.validate_families(obj, old, request.options):
             return errors
@@ -90,7 +80,10 @@ class ServiceStrategy(Strategy[Service]):
         errors += _validate_ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
         errors += _validate_affinity(spec)
-        errors += _validate_external_ips(spec, old, strict=request.options.strict_addresses)
+        known = set(old.spec.external_ips) if old is not None else set()
+        for index, ip in enumerate(spec.external_ips):
+            here, strict = _SPEC.child("externalIPs").index(index), request.options.strict_addresses and ip not in known
+            errors += addresses.validate_legacy_ip(ip, here, strict=strict) or addresses.validate_endpoint_ip(ip, here)
         errors += checks.one_of(spec.type, TYPES, _SPEC.child("type"))
         errors += _validate_unique_ports(spec)
         errors += _validate_source_ranges(obj, old, strict=request.options.strict_addresses)
@@ -100,7 +93,7 @@ class ServiceStrategy(Strategy[Service]):
         errors += _validate_health_check(spec, old)
         return errors if old is None else errors + _validate_changes(spec, old.spec)
 
-    def validate_status(self, new: Service, old: Service, request: Request) -> Errors:
+    def validate_status(self, new: core_v1.Service, old: core_v1.Service, request: Request) -> Errors:
         errors: Errors = []  # conditions are not validated
         here, ingresses = Path("status.loadBalancer.ingress"), new.status.load_balancer.ingress
         if ingresses and new.spec.type != "LoadBalancer":
@@ -110,14 +103,14 @@ class ServiceStrategy(Strategy[Service]):
             at = here.index(index)
             if ingress.ip:
                 strict = request.options.strict_addresses and ingress.ip not in stored
-                errors += validate_legacy_ip(ingress.ip, at.child("ip"), strict=strict)
+                errors += addresses.validate_legacy_ip(ingress.ip, at.child("ip"), strict=strict)
                 errors += checks.one_of(ingress.ip_mode, _IP_MODES, at.child("ipMode"))
             elif ingress.ip_mode is not None:
                 errors.append(field_errors.forbidden(at.child("ipMode"), "may not be specified when `ip` is not set"))
             errors += checks.optional_name(ingress.hostname or None, at.child("hostname"), names.dns1123_subdomain)
         return errors
 
-    def warnings(self, new: Service, old: Service | None, request: Request) -> list[str]:
+    def warnings(self, new: core_v1.Service, old: core_v1.Service | None, request: Request) -> list[str]:
         spec, found = new.spec, []
         if "service.kubernetes.io/topology-aware-hints" in new.metadata.annotations:
             name = "service.kubernetes.io/topology-aware-hints"
@@ -142,19 +135,12 @@ class ServiceStrategy(Strategy[Service]):
 _IP_MODES = ("Proxy", "VIP")
 
 
-def _default_affinity(spec: ServiceSpec) -> None:
-    config = spec.session_affinity_config
-    if config is None or config.client_ip is None or config.client_ip.timeout_seconds is None:
-        seconds = ClientIPConfig(timeout_seconds=_DEFAULT_AFFINITY_SECONDS)
-        spec.session_affinity_config = SessionAffinityConfig(client_ip=seconds)
-
-
-def needs_health_check(spec: ServiceSpec) -> bool:
+def needs_health_check(spec: core_v1.ServiceSpec) -> bool:
     """Return whether a Service has a health check node port: LoadBalancer with external traffic policy Local."""
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 
-def _restore_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
+def _restore_allocated(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> None:
     if new.cluster_ip != old.cluster_ip and new.cluster_ips == old.cluster_ips:  # by a client that knows one field
         new.cluster_ips = [new.cluster_ip] if new.cluster_ip else []
     if "ExternalName" not in (new.type, old.type) and not new.cluster_ips:
@@ -170,12 +156,12 @@ def _restore_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
         new.health_check_node_port = new.health_check_node_port or old.health_check_node_port
 
 
-def _drop_internal_policy(spec: ServiceSpec) -> None:
+def _drop_internal_policy(spec: core_v1.ServiceSpec) -> None:
     if spec.type == "ExternalName" and spec.internal_traffic_policy in _TRAFFIC_POLICIES:
         spec.internal_traffic_policy = None
 
 
-def _drop_fields_of_old_type(new: ServiceSpec, old: ServiceSpec) -> None:
+def _drop_fields_of_old_type(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> None:
     if new.type == "ExternalName" != old.type:
         if (new.cluster_ip, new.cluster_ips) == (old.cluster_ip, old.cluster_ips):
             new.cluster_ip, new.cluster_ips = "", []
@@ -197,7 +183,7 @@ def _drop_fields_of_old_type(new: ServiceSpec, old: ServiceSpec) -> None:
             new.load_balancer_class = None
 
 
-def _validate_type_rules(spec: ServiceSpec) -> Errors:
+def _validate_type_rules(spec: core_v1.ServiceSpec) -> Errors:
     if spec.type == "ExternalName":
         return _validate_external_name(spec)
     errors = []
@@ -214,7 +200,7 @@ def _validate_type_rules(spec: ServiceSpec) -> Errors:
     return errors
 
 
-def _validate_external_name(spec: ServiceSpec) -> Errors:
+def _validate_external_name(spec: core_v1.ServiceSpec) -> Errors:
     errors = [
         field_errors.forbidden(_SPEC.child(name), "may not be set for ExternalName services")
         for name, given in checks.fields(spec, "clusterIPs", "ipFamilies", "ipFamilyPolicy")
@@ -227,7 +213,7 @@ def _validate_external_name(spec: ServiceSpec) -> Errors:
     return errors + names.validate(here, name, names.dns1123_subdomain(name))
 
 
-def _validate_ports(ports: list[ServicePort]) -> Errors:
+def _validate_ports(ports: list[core_v1.ServicePort]) -> Errors:
     errors: Errors = []
     seen = checks.Unique()
     for index, port in enumerate(ports):
@@ -241,7 +227,7 @@ def _validate_ports(ports: list[ServicePort]) -> Errors:
     return errors
 
 
-def _validate_port(port: ServicePort, path: Path) -> Errors:
+def _validate_port(port: core_v1.ServicePort, path: Path) -> Errors:
     errors = [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
     errors += checks.one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     target, here = port.target_port, path.child("targetPort")
@@ -250,7 +236,7 @@ def _validate_port(port: ServicePort, path: Path) -> Errors:
     return errors + checks.optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
-def _validate_unique_ports(spec: ServiceSpec) -> Errors:
+def _validate_unique_ports(spec: core_v1.ServiceSpec) -> Errors:
     errors = []
     seen = checks.Unique()
     nodes = checks.Unique()
@@ -258,13 +244,15 @@ def _validate_unique_ports(spec: ServiceSpec) -> Errors:
         here, node = _PORTS.index(index), _PORTS.index(index).child("nodePort")
         if port.node_port and spec.type == "ClusterIP":
             errors.append(field_errors.forbidden(node, "may not be used when `type` is 'ClusterIP'"))
-        errors += seen.add((port.protocol, port.port), here, ServicePort(protocol=port.protocol, port=port.port))
+        errors += seen.add(
+            (port.protocol, port.port), here, core_v1.ServicePort(protocol=port.protocol, port=port.port)
+        )
         if port.node_port:
             errors += nodes.add((port.protocol, port.node_port), node, port.node_port)
     return errors
 
 
-def _validate_affinity(spec: ServiceSpec) -> Errors:
+def _validate_affinity(spec: core_v1.ServiceSpec) -> Errors:
     here, config = _SPEC.child("sessionAffinityConfig"), spec.session_affinity_config
     if spec.session_affinity != "ClientIP" or config is None or config.client_ip is None:
         return checks.one_of(spec.session_affinity, ("ClientIP", "None"), _SPEC.child("sessionAffinity"))
@@ -275,16 +263,7 @@ def _validate_affinity(spec: ServiceSpec) -> Errors:
     return [field_errors.invalid(here.child("clientIP", "timeoutSeconds"), seconds, detail)]
 
 
-def _validate_external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> Errors:
-    known = set(old.spec.external_ips) if old is not None else set()
-    errors: Errors = []
-    for index, ip in enumerate(spec.external_ips):
-        here = _SPEC.child("externalIPs").index(index)
-        errors += validate_legacy_ip(ip, here, strict=strict and ip not in known) or validate_endpoint_ip(ip, here)
-    return errors
-
-
-def _validate_source_ranges(obj: Service, old: Service | None, *, strict: bool) -> Errors:
+def _validate_source_ranges(obj: core_v1.Service, old: core_v1.Service | None, *, strict: bool) -> Errors:
     given, here = obj.spec.load_balancer_source_ranges, _SPEC.child("LoadBalancerSourceRanges")
     known = {each.strip() for each in old.spec.load_balancer_source_ranges} if old is not None else set()
     text = obj.metadata.annotations.get(_SOURCE_RANGES)
@@ -300,11 +279,11 @@ def _validate_source_ranges(obj: Service, old: Service | None, *, strict: bool) 
     errors += checks.forbidden_if(obj.spec.type != "LoadBalancer", here, _BALANCERS_ONLY)
     for path, each in zip(paths, map(str.strip, given), strict=True):
         if each not in known:
-            errors += validate_legacy_cidr(each, path, strict=strict)
+            errors += addresses.validate_legacy_cidr(each, path, strict=strict)
     return errors
 
 
-def _validate_traffic(spec: ServiceSpec) -> Errors:
+def _validate_traffic(spec: core_v1.ServiceSpec) -> Errors:
     errors: Errors = []
     external, here = spec.external_traffic_policy, _SPEC.child("externalTrafficPolicy")
     if external and spec.type not in _EXTERNAL and not spec.external_ips:
@@ -323,7 +302,7 @@ def _validate_traffic(spec: ServiceSpec) -> Errors:
     return errors
 
 
-def _validate_health_check(spec: ServiceSpec, old: Service | None) -> Errors:
+def _validate_health_check(spec: core_v1.ServiceSpec, old: core_v1.Service | None) -> Errors:
     here, port = _SPEC.child("healthCheckNodePort"), spec.health_check_node_port
     if port and not needs_health_check(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
@@ -333,7 +312,7 @@ def _validate_health_check(spec: ServiceSpec, old: Service | None) -> Errors:
     return errors + ([field_errors.forbidden(here, IMMUTABLE)] if needs_health_check(spec) and port != before else [])
 
 
-def _validate_changes(new: ServiceSpec, old: ServiceSpec) -> Errors:
+def _validate_changes(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> Errors:
     if "ExternalName" in (new.type, old.type):
         return []
     detail, errors = "may not change once set", []

@@ -23,14 +23,8 @@ from mooring.admission.workload import (
     validate_selector,
     validate_selector_matches,
 )
+from mooring.api import apps_v1 as v1
 from mooring.api import field_errors, names
-from mooring.api.apps_v1 import (
-    ControllerRevision,
-    RollingUpdateStatefulSetStrategy,
-    StatefulSet,
-    StatefulSetPersistentVolumeClaimRetentionPolicy,
-    StatefulSetSpec,
-)
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from mooring.api.field_errors import Errors
@@ -40,20 +34,22 @@ _RETENTION = ("Retain", "Delete")
 _KEEPS_ALL = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
 
 
-class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
+class StatefulSetStrategy(TemplateStrategy[v1.StatefulSet]):
     immutable = ("spec.selector", "spec.volumeClaimTemplates", "spec.serviceName", "spec.podManagementPolicy")
 
-    def default(self, obj: StatefulSet) -> None:
+    def default(self, obj: v1.StatefulSet) -> None:
         spec = obj.spec
         spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
         strategy = spec.update_strategy
         if not strategy.type:
             strategy.type = "RollingUpdate"
-            strategy.rolling_update = strategy.rolling_update or RollingUpdateStatefulSetStrategy()
+            strategy.rolling_update = strategy.rolling_update or v1.RollingUpdateStatefulSetStrategy()
         pace = strategy.rolling_update
         if strategy.type == "RollingUpdate" and pace is not None:
             set_missing(pace, partition=0, max_unavailable=1)  # the latter is dropped again where its gate is off
-        retention = spec.persistent_volume_claim_retention_policy or StatefulSetPersistentVolumeClaimRetentionPolicy()
+        retention = (
+            spec.persistent_volume_claim_retention_policy or v1.StatefulSetPersistentVolumeClaimRetentionPolicy()
+        )
         set_empty(retention, when_deleted="Retain", when_scaled="Retain")
         spec.persistent_volume_claim_retention_policy = retention
         set_missing(spec, replicas=1, revision_history_limit=10)
@@ -62,7 +58,7 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
             claim.api_version, claim.kind = "v1", "PersistentVolumeClaim"
             default_claim(claim)
 
-    def warnings(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> list[str]:
+    def warnings(self, new: v1.StatefulSet, old: v1.StatefulSet | None, request: Request) -> list[str]:
         found, here = super().warnings(new, old, request), SPEC.child("volumeClaimTemplates")
         for index, claim in enumerate(new.spec.volume_claim_templates):
             found += fraction_warnings(claim.spec.resources, here.index(index), "storage")
@@ -70,10 +66,10 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
             found.append(_KEEPS_ALL)
         return found
 
-    def validate(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> Errors:
+    def validate(self, obj: v1.StatefulSet, old: v1.StatefulSet | None, request: Request) -> Errors:
         return _validate_spec(obj.spec, old.spec if old is not None else None, request)
 
-    def validate_status(self, new: StatefulSet, old: StatefulSet, request: Request) -> Errors:
+    def validate_status(self, new: v1.StatefulSet, old: v1.StatefulSet, request: Request) -> Errors:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         errors = checks.non_negative_fields(
             new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount"
@@ -82,7 +78,7 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
         return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
 
 
-def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: Request) -> Errors:
+def _validate_spec(spec: v1.StatefulSetSpec, old: v1.StatefulSetSpec | None, request: Request) -> Errors:
     errors: Errors = []
     if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
         detail = "must be 'OrderedReady' or 'Parallel'"
@@ -105,7 +101,7 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
     return errors + validate_permanent_template(_with_claims(spec), old_template, TEMPLATE, "StatefulSet", request)
 
 
-def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
+def _with_claims(spec: v1.StatefulSetSpec) -> PodTemplateSpec:
     """Return the pod template with a volume for each claim template; hostname and subdomain are cleared."""
     brought = dict.fromkeys(claim.metadata.name for claim in spec.volume_claim_templates)
     if not brought and not spec.template.spec.hostname and not spec.template.spec.subdomain:
@@ -117,7 +113,7 @@ def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
     return template
 
 
-def _validate_update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
+def _validate_update_strategy(spec: v1.StatefulSetSpec, path: Path) -> Errors:
     strategy = spec.update_strategy
     here, pace = path.child("rollingUpdate"), strategy.rolling_update
     match strategy.type:
@@ -140,16 +136,16 @@ def _validate_update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
             return [field_errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
-def _validate_retention(spec: StatefulSetSpec, path: Path) -> Errors:
+def _validate_retention(spec: v1.StatefulSetSpec, path: Path) -> Errors:
     policy = spec.persistent_volume_claim_retention_policy
     given = checks.fields(policy, "whenDeleted", "whenScaled") if policy is not None else ()
     return [error for name, value in given for error in checks.one_of(value, _RETENTION, path.child(name))]
 
 
-class ControllerRevisionStrategy(Strategy[ControllerRevision]):
+class ControllerRevisionStrategy(Strategy[v1.ControllerRevision]):
     has_generation = False
 
-    def validate(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> Errors:
+    def validate(self, obj: v1.ControllerRevision, old: v1.ControllerRevision | None, request: Request) -> Errors:
         errors = checks.non_negative(obj.revision, Path("revision"))
         errors += checks.invalid_if(old is not None and obj.data != old.data, Path("data"), obj.data, IMMUTABLE)
         errors += checks.require(old is not None or obj.data is not None, Path("data"), "data is mandatory")

@@ -10,20 +10,9 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from mooring.api import core_v1
 from mooring.api.authentication_v1 import BoundObjectReference, TokenRequestSpec
 from mooring.api.certificates_v1 import ClusterTrustBundle
-from mooring.api.core_v1 import (
-    ClusterTrustBundleProjection,
-    ConfigMap,
-    DownwardAPIVolumeFile,
-    KeyToPath,
-    Pod,
-    PodCertificateProjection,
-    Secret,
-    ServiceAccountTokenProjection,
-    Volume,
-    VolumeProjection,
-)
 from mooring.api.environment import field_of, resource_of
 from mooring.api.label_selector import from_label_selector
 
@@ -50,16 +39,18 @@ Files = dict[str, File]
 class Source(Protocol):
     """Looks up the objects that volumes are built from; returns None for one that does not exist."""
 
-    async def config_map(self, namespace: str, name: str) -> ConfigMap | None: ...
-    async def secret(self, namespace: str, name: str) -> Secret | None: ...
-    async def token(self, pod: Pod, spec: TokenRequestSpec) -> str: ...
+    async def config_map(self, namespace: str, name: str) -> core_v1.ConfigMap | None: ...
+    async def secret(self, namespace: str, name: str) -> core_v1.Secret | None: ...
+    async def token(self, pod: core_v1.Pod, spec: TokenRequestSpec) -> str: ...
     async def trust_bundles(self) -> Sequence[ClusterTrustBundle]: ...
-    async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
+    async def certificate(
+        self, pod: core_v1.Pod, volume: str, wanted: core_v1.PodCertificateProjection
+    ) -> tuple[bytes, bytes]:
         """Return a private key and a certificate chain in PEM; raise MissingError."""
         ...
 
 
-async def files_of(source: Source, pod: Pod, volume: Volume) -> Files | None:
+async def files_of(source: Source, pod: core_v1.Pod, volume: core_v1.Volume) -> Files | None:
     """Return the files of a volume, None for one that is not built from objects; raise MissingError."""
     mode: int | None
     if volume.config_map is not None:
@@ -81,7 +72,7 @@ async def files_of(source: Source, pod: Pod, volume: Volume) -> Files | None:
     return {path: File(content, plain if own is None else own) for path, (content, own) in found.items()}
 
 
-def is_built_from_objects(volume: Volume) -> bool:
+def is_built_from_objects(volume: core_v1.Volume) -> bool:
     """Whether `files_of` can compute a volume's files, which containers cannot modify."""
     return any(each is not None for each in (volume.config_map, volume.secret, volume.downward_api, volume.projected))
 
@@ -90,7 +81,7 @@ Part = dict[str, tuple[bytes, int | None]]
 """Contents by path, with the file's own mode if it has one."""
 
 
-async def _files_of_projection(source: Source, pod: Pod, volume: str, part: VolumeProjection) -> Part:
+async def _files_of_projection(source: Source, pod: core_v1.Pod, volume: str, part: core_v1.VolumeProjection) -> Part:
     if part.config_map is not None:
         of = part.config_map
         return await _of_config_map(source, pod, of.name, of.items, optional=bool(of.optional))
@@ -116,7 +107,9 @@ async def _files_of_projection(source: Source, pod: Pod, volume: str, part: Volu
     return {}
 
 
-async def _of_config_map(source: Source, pod: Pod, name: str, items: Sequence[KeyToPath], *, optional: bool) -> Part:
+async def _of_config_map(
+    source: Source, pod: core_v1.Pod, name: str, items: Sequence[core_v1.KeyToPath], *, optional: bool
+) -> Part:
     found = await source.config_map(pod.metadata.namespace, name)
     if found is None and not optional:
         raise MissingError(f'configmap "{name}" not found')
@@ -124,14 +117,16 @@ async def _of_config_map(source: Source, pod: Pod, name: str, items: Sequence[Ke
     return _select_keys(data, items, optional=optional)
 
 
-async def _of_secret(source: Source, pod: Pod, name: str, items: Sequence[KeyToPath], *, optional: bool) -> Part:
+async def _of_secret(
+    source: Source, pod: core_v1.Pod, name: str, items: Sequence[core_v1.KeyToPath], *, optional: bool
+) -> Part:
     found = await source.secret(pod.metadata.namespace, name)
     if found is None and not optional:
         raise MissingError(f'secret "{name}" not found')
     return _select_keys(found.data if found is not None else {}, items, optional=optional)
 
 
-def _select_keys(data: Mapping[str, bytes], items: Sequence[KeyToPath], *, optional: bool) -> Part:
+def _select_keys(data: Mapping[str, bytes], items: Sequence[core_v1.KeyToPath], *, optional: bool) -> Part:
     if not items:
         return {key: (content, None) for key, content in data.items()}
     for item in items:
@@ -140,7 +135,7 @@ def _select_keys(data: Mapping[str, bytes], items: Sequence[KeyToPath], *, optio
     return {item.path: (data[item.key], item.mode) for item in items if item.key in data}
 
 
-def _of_pod(pod: Pod, items: Iterable[DownwardAPIVolumeFile]) -> Part:
+def _of_pod(pod: core_v1.Pod, items: Iterable[core_v1.DownwardAPIVolumeFile]) -> Part:
     found: Part = {}
     for item in items:
         text = _field(pod, item)
@@ -149,7 +144,7 @@ def _of_pod(pod: Pod, items: Iterable[DownwardAPIVolumeFile]) -> Part:
     return found
 
 
-def _field(pod: Pod, item: DownwardAPIVolumeFile) -> str | None:
+def _field(pod: core_v1.Pod, item: core_v1.DownwardAPIVolumeFile) -> str | None:
     if item.resource_field_ref is not None:
         return resource_of(pod, item.resource_field_ref.container_name, item.resource_field_ref)
     if item.field_ref is None:
@@ -161,7 +156,7 @@ def _field(pod: Pod, item: DownwardAPIVolumeFile) -> str | None:
     return "\n".join(f'{key}="{value}"' for key, value in sorted(entries.items()))
 
 
-async def _token(source: Source, pod: Pod, wanted: ServiceAccountTokenProjection) -> Part:
+async def _token(source: Source, pod: core_v1.Pod, wanted: core_v1.ServiceAccountTokenProjection) -> Part:
     spec = TokenRequestSpec(
         audiences=[wanted.audience] if wanted.audience else [],
         expiration_seconds=wanted.expiration_seconds,
@@ -172,7 +167,7 @@ async def _token(source: Source, pod: Pod, wanted: ServiceAccountTokenProjection
     return {wanted.path: ((await source.token(pod, spec)).encode(), None)}
 
 
-def _anchors(bundles: Sequence[ClusterTrustBundle], wanted: ClusterTrustBundleProjection) -> bytes:
+def _anchors(bundles: Sequence[ClusterTrustBundle], wanted: core_v1.ClusterTrustBundleProjection) -> bytes:
     """Return the trust anchors that a projection selects, deduplicated; raise MissingError if it must not be empty."""
     if wanted.name is not None:
         chosen = [bundle for bundle in bundles if bundle.metadata.name == wanted.name]

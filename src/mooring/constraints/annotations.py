@@ -21,17 +21,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from mooring.api import codec
-from mooring.api.core_v1 import (
-    Affinity,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    Pod,
-    PodSpec,
-    Toleration,
-    VolumeNodeAffinity,
-)
+from mooring.api import codec, core_v1
 
 TOLERATIONS: Final = "constraints.mooring.dev/tolerations"
 NODE_AFFINITY: Final = "constraints.mooring.dev/node-affinity"
@@ -58,14 +48,14 @@ class AnnotationError(ValueError):
 class _Tolerations(msgspec.Struct, frozen=True):
     """A wrapper struct: the decoder that reports field paths needs one around the list."""
 
-    tolerations: list[Toleration] = []
+    tolerations: list[core_v1.Toleration] = []
 
 
 class Constraints(msgspec.Struct, frozen=True):
     """The constraints in a pod's annotations."""
 
-    tolerations: tuple[Toleration, ...] = ()
-    node_affinity: NodeAffinity | None = None
+    tolerations: tuple[core_v1.Toleration, ...] = ()
+    node_affinity: core_v1.NodeAffinity | None = None
 
 
 def has_constraints(annotations: Mapping[str, str]) -> bool:
@@ -80,7 +70,7 @@ def read(annotations: Mapping[str, str]) -> Constraints:
 
 @lru_cache(maxsize=4096)
 def _read(tolerations: str | None, affinity: str | None) -> Constraints:
-    found: tuple[Toleration, ...] = ()
+    found: tuple[core_v1.Toleration, ...] = ()
     if tolerations is not None:
         tree = _tree(TOLERATIONS, tolerations)
         if not isinstance(tree, list):
@@ -91,16 +81,16 @@ def _read(tolerations: str | None, affinity: str | None) -> Constraints:
         tree = _tree(NODE_AFFINITY, affinity)
         if not isinstance(tree, dict):
             raise AnnotationError(NODE_AFFINITY, "must be an object, as in spec.affinity.nodeAffinity")
-        node_affinity = _decode(NODE_AFFINITY, tree, NodeAffinity)
+        node_affinity = _decode(NODE_AFFINITY, tree, core_v1.NodeAffinity)
     return Constraints(found, node_affinity)
 
 
-def read_volume(annotations: Mapping[str, str]) -> NodeSelector | None:
+def read_volume(annotations: Mapping[str, str]) -> core_v1.NodeSelector | None:
     """Parse a PersistentVolume's annotation, which has the schema of its `nodeAffinity`. Raise `AnnotationError`."""
     text = annotations.get(NODE_AFFINITY)
     if text is None:
         return None
-    found: VolumeNodeAffinity = _decode(NODE_AFFINITY, _tree(NODE_AFFINITY, text), VolumeNodeAffinity)
+    found: core_v1.VolumeNodeAffinity = _decode(NODE_AFFINITY, _tree(NODE_AFFINITY, text), core_v1.VolumeNodeAffinity)
     return found.required
 
 
@@ -121,14 +111,14 @@ def _decode(key: str, tree: Any, cls: Any) -> Any:
         raise AnnotationError(key, str(error)) from error
 
 
-def as_in_spec(pod: Pod) -> Pod:
+def as_in_spec(pod: core_v1.Pod) -> core_v1.Pod:
     """Return the pod with the annotations' constraints merged into its spec. Raise `AnnotationError`."""
     if not has_constraints(pod.metadata.annotations):
         return pod
     return structs.replace(pod, spec=_merge_into_spec(pod.spec, read(pod.metadata.annotations)))
 
 
-def as_scheduled(pod: Pod) -> Pod:
+def as_scheduled(pod: core_v1.Pod) -> core_v1.Pod:
     """Return the pod as a scheduler that knows the new operators must treat it.
 
     The annotations are removed, because the spec has them. A pod that the bridge has released is returned unchanged:
@@ -142,8 +132,8 @@ def as_scheduled(pod: Pod) -> Pod:
         return structs.replace(as_in_spec(pod), metadata=structs.replace(pod.metadata, annotations=rest))
     except AnnotationError as error:
         noted = {**given, UNREADABLE: f"metadata.annotations[{error.key}]: {error}"}
-        nowhere = NodeAffinity(required_during_scheduling_ignored_during_execution=NodeSelector())
-        affinity = structs.replace(pod.spec.affinity or Affinity(), node_affinity=nowhere)
+        nowhere = core_v1.NodeAffinity(required_during_scheduling_ignored_during_execution=core_v1.NodeSelector())
+        affinity = structs.replace(pod.spec.affinity or core_v1.Affinity(), node_affinity=nowhere)
         return structs.replace(
             pod,
             metadata=structs.replace(pod.metadata, annotations=noted),
@@ -151,7 +141,7 @@ def as_scheduled(pod: Pod) -> Pod:
         )
 
 
-def without_bridge(pod: Pod) -> Pod:
+def without_bridge(pod: core_v1.Pod) -> core_v1.Pod:
     """Return the pod as scheduled and without the bridge's scheduling gate, for advice."""
     taken = as_scheduled(pod)
     if taken is pod or UNREADABLE in taken.metadata.annotations:
@@ -160,13 +150,13 @@ def without_bridge(pod: Pod) -> Pod:
     return structs.replace(taken, spec=structs.replace(taken.spec, scheduling_gates=gates))
 
 
-def _merge_into_spec(spec: PodSpec, constraints: Constraints) -> PodSpec:
+def _merge_into_spec(spec: core_v1.PodSpec, constraints: Constraints) -> core_v1.PodSpec:
     spec = structs.replace(spec, tolerations=[*spec.tolerations, *constraints.tolerations])
     wanted = constraints.node_affinity
     if wanted is None:
         return spec
-    affinity = spec.affinity or Affinity()
-    own = affinity.node_affinity or NodeAffinity()
+    affinity = spec.affinity or core_v1.Affinity()
+    own = affinity.node_affinity or core_v1.NodeAffinity()
     preferred = [
         *own.preferred_during_scheduling_ignored_during_execution,
         *wanted.preferred_during_scheduling_ignored_during_execution,
@@ -175,14 +165,16 @@ def _merge_into_spec(spec: PodSpec, constraints: Constraints) -> PodSpec:
         own.required_during_scheduling_ignored_during_execution,
         wanted.required_during_scheduling_ignored_during_execution,
     )
-    node_affinity = NodeAffinity(
+    node_affinity = core_v1.NodeAffinity(
         required_during_scheduling_ignored_during_execution=required,
         preferred_during_scheduling_ignored_during_execution=preferred,
     )
     return structs.replace(spec, affinity=structs.replace(affinity, node_affinity=node_affinity))
 
 
-def intersect_selectors(one: NodeSelector | None, other: NodeSelector | None) -> NodeSelector | None:
+def intersect_selectors(
+    one: core_v1.NodeSelector | None, other: core_v1.NodeSelector | None
+) -> core_v1.NodeSelector | None:
     """Return a selector that matches the nodes that match both: every pair of their terms. Raise `AnnotationError`."""
     if one is None or other is None:
         return one or other
@@ -190,7 +182,7 @@ def intersect_selectors(one: NodeSelector | None, other: NodeSelector | None) ->
         raise AnnotationError(
             NODE_AFFINITY, f"together with spec.affinity.nodeAffinity it has more than {MAX_TERMS} pairs of terms"
         )
-    return NodeSelector(
+    return core_v1.NodeSelector(
         node_selector_terms=[
             join_terms(a, b)
             for a in one.node_selector_terms
@@ -201,15 +193,15 @@ def intersect_selectors(one: NodeSelector | None, other: NodeSelector | None) ->
     )
 
 
-def join_terms(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
+def join_terms(one: core_v1.NodeSelectorTerm, other: core_v1.NodeSelectorTerm) -> core_v1.NodeSelectorTerm:
     """Return a term with the conditions of both; neither may be empty."""
-    return NodeSelectorTerm(
+    return core_v1.NodeSelectorTerm(
         match_expressions=[*one.match_expressions, *other.match_expressions],
         match_fields=[*one.match_fields, *other.match_fields],
         match_cel_expressions=[*one.match_cel_expressions, *other.match_cel_expressions],
     )
 
 
-def is_empty(term: NodeSelectorTerm) -> bool:
+def is_empty(term: core_v1.NodeSelectorTerm) -> bool:
     """Whether a term has no conditions. Such a term matches no node, so it must not be joined with another."""
     return not (term.match_expressions or term.match_fields or term.match_cel_expressions)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from mooring.admission.custom.rules import uses_old_self
+from mooring.admission.expressions import find_compile_problem
 from mooring.admission.options import CustomOptions
 from mooring.api import codec, field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
@@ -141,11 +142,9 @@ class Expressions(msgspec.Struct):
 
 
 def _find_problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
-    if not program.issues:
-        return "" if str(program.output_type) == wanted else wrong_type
-    if not program.issues[0].line:  # without a position: constant folding failed
-        return "program instantiation failed: " + program.issues[0].message.removeprefix("program: ")
-    return begin + "\n".join(map(str, program.issues))
+    if program.issues:
+        return find_compile_problem(program, begin)
+    return "" if str(program.output_type) == wanted else wrong_type
 
 
 def _format_excess(name: str, cost: int, limit: int) -> str:

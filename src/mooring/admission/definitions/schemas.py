@@ -19,13 +19,8 @@ from mooring.admission.definitions import structural
 from mooring.admission.definitions.expressions import Expressions, has_rules
 from mooring.admission.definitions.field_paths import FieldPathError, find_schema
 from mooring.admission.options import CustomOptions
+from mooring.api import apiextensions_v1 as v1
 from mooring.api import field_errors
-from mooring.api.apiextensions_v1 import (
-    CustomResourceDefinition,
-    CustomResourceDefinitionSpec,
-    JSONSchemaProps,
-    ValidationRule,
-)
 from mooring.api.field_errors import Errors, FieldError, GoStruct
 from mooring.api.field_path import Path
 from mooring.api.structural import META_FIELDS, Structural, prune
@@ -62,14 +57,14 @@ _ALLOWED_AT_ROOT = (
 
 def _build_go_names() -> dict[str, str]:
     """Return Go field names by schema attribute (`max_length`: `MaxLength`), in the order of Kubernetes' errors."""
-    attributes = list(JSONSchemaProps.__struct_fields__)
+    attributes = list(v1.JSONSchemaProps.__struct_fields__)
     attributes.insert(attributes.index("type") + 1, attributes.pop(attributes.index("nullable")))
     extensions = {name for name, encoded in _ENCODED.items() if encoded.startswith("x-kubernetes-")}
     found = {name: "".join(part.capitalize() for part in name.split("_")) for name in attributes}
     return {name: f"X{shown}" if name in extensions else shown for name, shown in found.items()} | {"id": "ID"}
 
 
-_ENCODED = dict(zip(JSONSchemaProps.__struct_fields__, JSONSchemaProps.__struct_encode_fields__, strict=True))
+_ENCODED = dict(zip(v1.JSONSchemaProps.__struct_fields__, v1.JSONSchemaProps.__struct_encode_fields__, strict=True))
 _GO_NAMES = _build_go_names()
 
 
@@ -98,7 +93,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
 
     @classmethod
     def for_change(
-        cls, new: CustomResourceDefinitionSpec, old: CustomResourceDefinitionSpec | None, options: CustomOptions
+        cls, new: v1.CustomResourceDefinitionSpec, old: v1.CustomResourceDefinitionSpec | None, options: CustomOptions
     ) -> "SchemaValidator":
         if old is None:
             return cls(options, frozenset(), frozenset(), frozenset())
@@ -114,7 +109,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         lenient = {name for name, broken in _BROKEN.items() if any(broken(node) for node in nodes)}
         return cls(options, frozenset(lenient), frozenset(rules), frozenset(same))
 
-    def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> Errors:
+    def errors(self, schema: v1.JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> Errors:
         """Return the errors in one version's schema; `path` is that of the object that contains `openAPIV3Schema`."""
         here = path.child("openAPIV3Schema")
         nodes = list(structural.walk_schemas(schema))
@@ -137,14 +132,14 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         return errors
 
 
-_BROKEN: dict[str, Callable[[JSONSchemaProps], bool]] = {
+_BROKEN: dict[str, Callable[[v1.JSONSchemaProps], bool]] = {
     "types": lambda node: bool(node.type) and node.type not in _TYPES,
     "sets": lambda node: bool(list(_set_errors(node, Path("x")))),
     "maps": lambda node: bool(list(_map_errors(node, Path("x")))),
 }
 
 
-def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Iterator[FieldError]:
+def _root_errors(schema: v1.JSONSchemaProps, path: Path, has_status: bool) -> Iterator[FieldError]:
     here = "openAPIV3Schema"
     if has_status:
         if schema.type and schema.type != "object":
@@ -152,7 +147,7 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
                 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
             )
             yield field_errors.invalid(path.child(f"{here}.type"), schema.type, detail)
-        empty = JSONSchemaProps()
+        empty = v1.JSONSchemaProps()
         given = [name for name in schema.__struct_fields__ if getattr(schema, name) != getattr(empty, name)]
         if any(name not in _ALLOWED_AT_ROOT for name in given):
             allowed = " ".join(_GO_NAMES[name] for name in _ALLOWED_AT_ROOT)
@@ -165,12 +160,14 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
         yield field_errors.forbidden(path.child(f"{here}.nullable"), "nullable cannot be true at the root")
 
 
-def validate_defaults(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:
+def validate_defaults(
+    schema: v1.JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True
+) -> Errors:
     """Return errors for defaults, in a schema or below, that the node's own schema would reject or prune."""
     errors: Errors = []
     if schema.default is not None:
         errors += _validate_own_default(schema, path.child("default"), in_metadata)
-    if isinstance(schema.items, JSONSchemaProps):
+    if isinstance(schema.items, v1.JSONSchemaProps):
         errors += validate_defaults(schema.items, path.child("items"), in_metadata=in_metadata, root=False)
     for name, child in schema.properties.items():
         inside = in_metadata or ((root or schema.embedded_resource) and name in META_FIELDS)
@@ -178,12 +175,12 @@ def validate_defaults(schema: JSONSchemaProps, path: Path, *, in_metadata: bool 
     return errors
 
 
-def _validate_own_default(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> Errors:
+def _validate_own_default(schema: v1.JSONSchemaProps, path: Path, in_metadata: bool) -> Errors:
     value = schema.default
     node = Structural(schema)
     errors: Errors = []
     if not in_metadata and isinstance(value, dict | list):
-        if prune({"": copy.deepcopy(value)}, Structural(JSONSchemaProps(properties={"": schema}))):
+        if prune({"": copy.deepcopy(value)}, Structural(v1.JSONSchemaProps(properties={"": schema}))):
             errors.append(field_errors.invalid(path, value, "must not have unknown fields"))
         if wrong := structure.validate_embedded_objects(value, node, path):
             return errors + wrong
@@ -204,7 +201,7 @@ class _SchemaWalk:
         self.rule_errors: Errors = []
 
     def visit(
-        self, schema: JSONSchemaProps, path: Path, place: _NodeContext, *, is_root: bool = False, typed: bool = True
+        self, schema: v1.JSONSchemaProps, path: Path, place: _NodeContext, *, is_root: bool = False, typed: bool = True
     ) -> None:
         """Collect the errors of a node and all below; `typed` is false below `not`, `allOf`, `anyOf` and `oneOf`."""
         before = len(self.schema_errors)
@@ -216,7 +213,7 @@ class _SchemaWalk:
         for name, clauses in (("allOf", schema.all_of), ("oneOf", schema.one_of), ("anyOf", schema.any_of)):
             for index, clause in enumerate(clauses) if clauses else ():
                 self.visit(clause, path.child(name).index(index), place, typed=False)
-        if isinstance(schema.items, JSONSchemaProps):
+        if isinstance(schema.items, v1.JSONSchemaProps):
             below = replace(place, times=_multiply_limits(place.times, schema.max_items))
             if schema.list_type != "map" and place.uncorrelated is None:
                 below = replace(below, uncorrelated=path)
@@ -228,7 +225,7 @@ class _SchemaWalk:
             self.rule_errors += self._expressions.errors(schema, path, place.times, place.uncorrelated, root=is_root)
 
     def _visit_fields(
-        self, schema: JSONSchemaProps, path: Path, place: _NodeContext, is_root: bool, typed: bool
+        self, schema: v1.JSONSchemaProps, path: Path, place: _NodeContext, is_root: bool, typed: bool
     ) -> None:
         more = schema.additional_properties
         if more is not None:
@@ -236,7 +233,7 @@ class _SchemaWalk:
             if schema.properties and more is not True:
                 detail = "additionalProperties and properties are mutual exclusive"
                 self.schema_errors.append(field_errors.forbidden(here, detail))
-            if isinstance(more, JSONSchemaProps):
+            if isinstance(more, v1.JSONSchemaProps):
                 why = "inside additionalProperties applying to object metadata"
                 inside = replace(place, times=_multiply_limits(place.times, schema.max_properties))
                 self.visit(more, here, replace(inside, no_defaults=why) if place.in_metadata else inside, typed=typed)
@@ -252,7 +249,7 @@ def _multiply_limits(times: int | None, most: int | None) -> int | None:
     return None if times is None or most is None else times * max(most, 0)
 
 
-def _needs_standard_checks(schema: JSONSchemaProps) -> bool:
+def _needs_standard_checks(schema: v1.JSONSchemaProps) -> bool:
     return bool(
         schema.default is not None
         or (schema.type and schema.type not in _TYPES)
@@ -269,7 +266,7 @@ def _needs_standard_checks(schema: JSONSchemaProps) -> bool:
 
 
 def _standard_errors(
-    schema: JSONSchemaProps, path: Path, place: _NodeContext, lenient: frozenset[str]
+    schema: v1.JSONSchemaProps, path: Path, place: _NodeContext, lenient: frozenset[str]
 ) -> Iterator[FieldError]:
     if schema.type and schema.type not in _TYPES and "types" not in lenient:
         yield field_errors.not_supported(path.child("type"), schema.type, _TYPES)
@@ -298,7 +295,7 @@ def _standard_errors(
         yield field_errors.forbidden(path.child("uniqueItems"), detail)
 
 
-def _extension_errors(schema: JSONSchemaProps, path: Path, lenient: frozenset[str]) -> Iterator[FieldError]:
+def _extension_errors(schema: v1.JSONSchemaProps, path: Path, lenient: frozenset[str]) -> Iterator[FieldError]:
     if schema.preserve_unknown_fields is False:
         here = path.child("x-kubernetes-preserve-unknown-fields")
         yield field_errors.invalid(here, False, "must be true or undefined")
@@ -327,16 +324,16 @@ def _extension_errors(schema: JSONSchemaProps, path: Path, lenient: frozenset[st
         yield from _map_errors(schema, path)
 
 
-def _wrong_type_errors(schema: JSONSchemaProps, path: Path, wanted: str, extension: str) -> Iterator[FieldError]:
+def _wrong_type_errors(schema: v1.JSONSchemaProps, path: Path, wanted: str, extension: str) -> Iterator[FieldError]:
     if schema.type == wanted:
         return
     here, detail = path.child("type"), f"must be {wanted} if {extension} is specified"
     yield field_errors.invalid(here, schema.type, detail) if schema.type else field_errors.required(here, detail)
 
 
-def _set_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _set_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     items = schema.items
-    if schema.list_type != "set" or not isinstance(items, JSONSchemaProps):
+    if schema.list_type != "set" or not isinstance(items, v1.JSONSchemaProps):
         return
     detail = "must be atomic as item of a list with x-kubernetes-list-type=set"
     if items.type == "array" and items.list_type not in {None, "atomic"}:
@@ -345,14 +342,14 @@ def _set_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
         yield field_errors.invalid(path.child("items").child("x-kubernetes-map-type"), items.list_type, detail)
 
 
-def _list_map_key_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _list_map_key_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     here, keys, items = path.child("x-kubernetes-list-map-keys"), schema.list_map_keys, schema.items
     if not keys:
         yield field_errors.required(here, "must not be empty if x-kubernetes-list-type is map")
     if items is None:
         detail = "must have a schema if x-kubernetes-list-type is map"
         yield field_errors.required(path.child("items"), detail)
-    if not isinstance(items, JSONSchemaProps):
+    if not isinstance(items, v1.JSONSchemaProps):
         return
     if items.type != "object":
         detail = "must be object if parent array's x-kubernetes-list-type is map"
@@ -370,9 +367,9 @@ def _list_map_key_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldE
             yield field_errors.invalid(here, keys, "must not contain duplicate entries")
 
 
-def _map_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _map_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     items = schema.items
-    if schema.list_type not in {"set", "map"} or not isinstance(items, JSONSchemaProps):
+    if schema.list_type not in {"set", "map"} or not isinstance(items, v1.JSONSchemaProps):
         return
     here = path.child("items")
     if items.nullable:
@@ -392,7 +389,7 @@ def _map_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
             yield field_errors.forbidden(place.child("nullable"), f"{begin} cannot be nullable")
 
 
-def _rule_errors(schema: JSONSchemaProps, rule: ValidationRule, path: Path) -> Iterator[FieldError]:
+def _rule_errors(schema: v1.JSONSchemaProps, rule: v1.ValidationRule, path: Path) -> Iterator[FieldError]:
     text, message = rule.rule.strip(), rule.message.strip()
     if not text:
         yield field_errors.required(path.child("rule"), "rule is not specified")
@@ -423,7 +420,7 @@ def _has_breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def schema_warnings(definition: CustomResourceDefinition, options: CustomOptions) -> list[str]:
+def schema_warnings(definition: v1.CustomResourceDefinition, options: CustomOptions) -> list[str]:
     """Return warnings for a CustomResourceDefinition's schemas: unknown formats, and sets of objects or lists."""
     formats: list[str] = []
     sets: set[str] = set()
@@ -433,7 +430,7 @@ def schema_warnings(definition: CustomResourceDefinition, options: CustomOptions
             is_new = node.format.replace("-", "") in NEW_FORMATS and not options.new_formats
             if node.format and (is_new or not known_format(node)):
                 formats.append(f'unrecognized format "{node.format}"')
-            item_type = node.items.type if isinstance(node.items, JSONSchemaProps) else ""
+            item_type = node.items.type if isinstance(node.items, v1.JSONSchemaProps) else ""
             if node.list_type == "set" and item_type in {"object", "array"}:
                 sets.add(
                     f'x-kubernetes-list-type: set for items of type "{item_type}" is not supported by'

@@ -8,29 +8,8 @@ import ipaddress
 import re
 
 from mooring.admission import checks, meta
-from mooring.admission.dra.names import (
-    MAX_CONFIGS,
-    MAX_REQUESTS,
-    NODE_SELECTOR_RULES,
-    validate_driver_name,
-    validate_label,
-    validate_list,
-    validate_parameters,
-    validate_pool_name,
-    validate_set,
-)
-from mooring.admission.dra.requests import (
-    RequestNames,
-    claim_tolerations,
-    default_claim_requests,
-    drop_disabled_fields,
-    request_names,
-    validate_device_claim,
-    validate_opaque,
-    validate_references,
-    validate_request_reference,
-    validate_selectors,
-)
+from mooring.admission.dra import names as dra_names
+from mooring.admission.dra import requests
 from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.strategy import Request, Strategy
@@ -59,16 +38,16 @@ class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
     immutable = ("spec",)
 
     def default(self, obj: v1.ResourceClaim) -> None:
-        default_claim_requests(obj.spec.devices)
+        requests.default_claim_requests(obj.spec.devices)
 
     def mutate(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> None:
-        drop_disabled_fields(obj.spec.devices)
+        requests.drop_disabled_fields(obj.spec.devices)
 
     def validate(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
             return []
         errors = _check_admin_access(obj.spec.devices, request)
-        return errors + validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
+        return errors + requests.validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
     def validate_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
         return _check_granted_admin_access(new, old, request) + _validate_status(new, old, request)
@@ -85,10 +64,10 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
     has_generation = False
 
     def default(self, obj: v1.ResourceClaimTemplate) -> None:
-        default_claim_requests(obj.spec.spec.devices)
+        requests.default_claim_requests(obj.spec.spec.devices)
 
     def mutate(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> None:
-        drop_disabled_fields(obj.spec.spec.devices)
+        requests.drop_disabled_fields(obj.spec.spec.devices)
 
     def validate(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> Errors:
         if old is not None and obj.spec == old.spec:
@@ -99,7 +78,9 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
         errors += meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
         errors += forbid_other_fields(metadata, ("annotations", "labels"), here, "cannot be set")
-        return errors + validate_device_claim(obj.spec.spec.devices, _SPEC.child("spec", "devices"), request.options)
+        return errors + requests.validate_device_claim(
+            obj.spec.spec.devices, _SPEC.child("spec", "devices"), request.options
+        )
 
 
 def _check_admin_access(claim: v1.DeviceClaim, request: Request) -> Errors:
@@ -135,9 +116,11 @@ def _results_with_admin_access(claim: v1.ResourceClaim) -> list[int]:
 def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
     status = new.status
     reserved = _STATUS.child("reservedFor")
-    errors = validate_set(status.reserved_for, MAX_RESERVED_FOR, reserved, _validate_consumer, lambda each: each.uid)
+    errors = dra_names.validate_set(
+        status.reserved_for, MAX_RESERVED_FOR, reserved, _validate_consumer, lambda each: each.uid
+    )
     held = _allocated_devices(status.allocation)
-    errors += validate_set(
+    errors += dra_names.validate_set(
         status.devices,
         len(status.devices),
         _STATUS.child("devices"),
@@ -175,36 +158,38 @@ def _validate_consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) 
 def _validate_allocation(
     allocation: v1.AllocationResult, path: Path, claim: v1.DeviceClaim, request: Request
 ) -> Errors:
-    devices, known = path.child("devices"), request_names(claim)
-    stored = claim_tolerations(claim)
-    errors = validate_list(
+    devices, known = path.child("devices"), requests.request_names(claim)
+    stored = requests.claim_tolerations(claim)
+    errors = dra_names.validate_list(
         allocation.devices.results,
-        MAX_REQUESTS,
+        dra_names.MAX_REQUESTS,
         devices.child("results"),
         lambda result, here: _validate_result(result, here, known, stored, request),
     )
-    errors += validate_list(
+    errors += dra_names.validate_list(
         allocation.devices.config,
-        2 * MAX_CONFIGS,  # from the class and from the claim
+        2 * dra_names.MAX_CONFIGS,  # from the class and from the claim
         devices.child("config"),
         lambda config, here: _validate_configuration(config, here, known),
     )
     if allocation.node_selector is not None:
-        errors += validate_node_selector(allocation.node_selector, path.child("nodeSelector"), NODE_SELECTOR_RULES)
+        errors += validate_node_selector(
+            allocation.node_selector, path.child("nodeSelector"), dra_names.NODE_SELECTOR_RULES
+        )
     return errors
 
 
 def _validate_result(
     result: v1.DeviceRequestAllocationResult,
     path: Path,
-    known: RequestNames,
+    known: requests.RequestNames,
     stored: list[v1.DeviceToleration],
     request: Request,
 ) -> Errors:
-    errors = validate_request_reference(result.request, path.child("request"), known)
-    errors += validate_driver_name(result.driver, path.child("driver"))
-    errors += validate_pool_name(result.pool, path.child("pool"))
-    errors += validate_label(result.device, path.child("device"))
+    errors = requests.validate_request_reference(result.request, path.child("request"), known)
+    errors += dra_names.validate_driver_name(result.driver, path.child("driver"))
+    errors += dra_names.validate_pool_name(result.pool, path.child("pool"))
+    errors += dra_names.validate_label(result.device, path.child("device"))
     errors += validate_binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
     # The scheduler copies the request's tolerations, which are stored already, whatever the state of the gate.
     numeric = request.options.comparison_operators
@@ -212,10 +197,12 @@ def _validate_result(
     return errors + _validate_share_id(result.share_id, path)
 
 
-def _validate_configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> Errors:
+def _validate_configuration(
+    config: v1.DeviceAllocationConfiguration, path: Path, known: requests.RequestNames
+) -> Errors:
     errors = checks.require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
-    errors += validate_references(config.requests, path.child("requests"), known)
-    return errors + validate_opaque(config.opaque, path)
+    errors += requests.validate_references(config.requests, path.child("requests"), known)
+    return errors + requests.validate_opaque(config.opaque, path)
 
 
 def _validate_share_id(share_id: str | None, path: Path) -> Errors:
@@ -225,9 +212,9 @@ def _validate_share_id(share_id: str | None, path: Path) -> Errors:
 
 
 def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Device]) -> Errors:
-    errors = validate_driver_name(device.driver, path.child("driver"))
-    errors += validate_pool_name(device.pool, path.child("pool"))
-    errors += validate_label(device.device, path.child("device"))
+    errors = dra_names.validate_driver_name(device.driver, path.child("driver"))
+    errors += dra_names.validate_pool_name(device.pool, path.child("pool"))
+    errors += dra_names.validate_label(device.device, path.child("device"))
     errors += _validate_share_id(device.share_id, path)
     if _device_id(device) not in held:
         shown = "/".join(filter(None, _device_id(device)))
@@ -236,14 +223,14 @@ def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: 
     errors += checks.limit_items(device.conditions, _MAX_CONDITIONS, here)
     errors += checks.validate_conditions(device.conditions, here)
     if device.data:
-        errors += validate_parameters(device.data, path.child("data"))
+        errors += dra_names.validate_parameters(device.data, path.child("data"))
     return errors + (_validate_network(device.network_data, path.child("networkData")) if device.network_data else [])
 
 
 def _validate_network(data: v1.NetworkDeviceData, path: Path) -> Errors:
     errors = checks.limit_bytes(data.interface_name, 256, path.child("interfaceName"))
     errors += checks.limit_bytes(data.hardware_address, 128, path.child("hardwareAddress"))
-    return errors + validate_set(data.ips, 16, path.child("ips"), _validate_interface_address)
+    return errors + dra_names.validate_set(data.ips, 16, path.child("ips"), _validate_interface_address)
 
 
 def _validate_interface_address(address: str, path: Path) -> Errors:
@@ -260,8 +247,8 @@ def _validate_interface_address(address: str, path: Path) -> Errors:
 def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> Errors:
     """Return errors unless a device's binding conditions and failure conditions differ, and both or neither are set."""
     success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
-    errors = validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
-    errors += validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)
+    errors = dra_names.validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
+    errors += dra_names.validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)
     waited_for = frozenset(wanted)
     for index, condition in enumerate(failed):
         detail = "bindingFailureConditions must not overlap with bindingConditions"
@@ -278,10 +265,13 @@ class DeviceClassStrategy(Strategy[DeviceClass]):
         spec = obj.spec
         errors: Errors = []
         if old is None or spec.selectors != old.spec.selectors:
-            errors += validate_selectors(spec.selectors, _SPEC.child("selectors"), request.options)
+            errors += requests.validate_selectors(spec.selectors, _SPEC.child("selectors"), request.options)
         if old is None or spec.config != old.spec.config:
-            errors += validate_list(
-                spec.config, MAX_CONFIGS, _SPEC.child("config"), lambda each, here: validate_opaque(each.opaque, here)
+            errors += dra_names.validate_list(
+                spec.config,
+                dra_names.MAX_CONFIGS,
+                _SPEC.child("config"),
+                lambda each, here: requests.validate_opaque(each.opaque, here),
             )
         if spec.extended_resource_name is not None:
             errors += _validate_extended_resource(spec.extended_resource_name, _SPEC.child("extendedResourceName"))

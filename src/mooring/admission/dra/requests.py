@@ -5,17 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mooring.admission import checks, expressions
-from mooring.admission.dra.names import (
-    MAX_CONFIGS,
-    MAX_REQUESTS,
-    MAX_SELECTORS,
-    validate_driver_name,
-    validate_fully_qualified_name,
-    validate_label,
-    validate_list,
-    validate_parameters,
-    validate_set,
-)
+from mooring.admission.dra import names as dra_names
 from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors, names
@@ -69,22 +59,22 @@ def claim_tolerations(claim: v1.DeviceClaim) -> list[v1.DeviceToleration]:
 
 def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionOptions) -> Errors:
     context = _Context(options, request_names(claim))
-    errors = validate_set(
+    errors = dra_names.validate_set(
         claim.requests,
-        MAX_REQUESTS,
+        dra_names.MAX_REQUESTS,
         path.child("requests"),
         lambda request, here: _validate_device_request(request, here, context),
         lambda request: request.name,
     )
-    errors += validate_list(
+    errors += dra_names.validate_list(
         claim.constraints,
         _MAX_CONSTRAINTS,
         path.child("constraints"),
         lambda constraint, here: _validate_constraint(constraint, here, context.known),
     )
-    return errors + validate_list(
+    return errors + dra_names.validate_list(
         claim.config,
-        MAX_CONFIGS,
+        dra_names.MAX_CONFIGS,
         path.child("config"),
         lambda config, here: _validate_configuration(config, here, context.known),
     )
@@ -98,15 +88,15 @@ def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: 
             selector.cel.expression, here.child("cel", "expression"), options.expression_checks.new_device
         )
 
-    return validate_list(selectors, MAX_SELECTORS, path, check)
+    return dra_names.validate_list(selectors, dra_names.MAX_SELECTORS, path, check)
 
 
 def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> Errors:
     here = path.child("opaque")
     if config is None:
         return [field_errors.required(here)]
-    errors = validate_driver_name(config.driver, here.child("driver"))
-    return errors + validate_parameters(config.parameters, here.child("parameters"))
+    errors = dra_names.validate_driver_name(config.driver, here.child("driver"))
+    return errors + dra_names.validate_parameters(config.parameters, here.child("parameters"))
 
 
 def validate_request_reference(name: str, path: Path, known: RequestNames) -> Errors:
@@ -114,24 +104,24 @@ def validate_request_reference(name: str, path: Path, known: RequestNames) -> Er
     parts = name.split("/")
     if len(parts) > 2:
         return [field_errors.invalid(path, name, _NOT_A_REQUEST)]
-    errors = [error for part in parts for error in validate_label(part, path)]
+    errors = [error for part in parts for error in dra_names.validate_label(part, path)]
     if parts[0] not in known or (len(parts) == 2 and parts[1] not in known[parts[0]]):
         errors.append(field_errors.invalid(path, name, _NOT_A_REQUEST))
     return errors
 
 
 def validate_references(references: list[str], path: Path, known: RequestNames) -> Errors:
-    return validate_set(
-        references, MAX_REQUESTS, path, lambda name, here: validate_request_reference(name, here, known)
+    return dra_names.validate_set(
+        references, dra_names.MAX_REQUESTS, path, lambda name, here: validate_request_reference(name, here, known)
     )
 
 
 def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors:
-    errors = validate_label(request.name, path.child("name"))
+    errors = dra_names.validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
         errors += _validate_surplus_request(request.exactly, path.child("exactly"), context)
-        return errors + validate_set(
+        return errors + dra_names.validate_set(
             request.first_available,
             MAX_ALTERNATIVES,
             path.child("firstAvailable"),
@@ -142,11 +132,13 @@ def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Co
         return errors + _validate_request(request.exactly, path.child("exactly"), context)
     if not request.first_available:
         return [*errors, field_errors.required(path, _ONE_OF)]
-    return errors + validate_set(
+    return errors + dra_names.validate_set(
         request.first_available,
         MAX_ALTERNATIVES,
         path.child("firstAvailable"),
-        lambda each, here: validate_label(each.name, here.child("name")) + _validate_request(each, here, context),
+        lambda each, here: (
+            dra_names.validate_label(each.name, here.child("name")) + _validate_request(each, here, context)
+        ),
         lambda each: each.name,
     )
 
@@ -169,7 +161,7 @@ def _validate_surplus_request(
     request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context
 ) -> Errors:
     """Return the errors that Kubernetes reports in a request that wrongly has both `exactly` and `firstAvailable`."""
-    errors = checks.limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
+    errors = checks.limit_items(request.selectors, dra_names.MAX_SELECTORS, path.child("selectors"))
     errors += checks.one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
     here, numeric = path.child("tolerations"), context.options.comparison_operators
     found = validate_tolerations(request.tolerations, here, numeric=numeric)
@@ -197,7 +189,7 @@ def _validate_constraint(constraint: v1.DeviceConstraint, path: Path, known: Req
     detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
     errors += checks.require(match is not None or distinct is not None, path, detail)
     for field, name in (("matchAttribute", match), ("distinctAttribute", distinct)):
-        errors += [] if name is None else validate_fully_qualified_name(name, path.child(field))
+        errors += [] if name is None else dra_names.validate_fully_qualified_name(name, path.child(field))
     return errors
 
 

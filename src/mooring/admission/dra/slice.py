@@ -8,39 +8,18 @@ import re
 from itertools import pairwise
 
 from mooring.admission import checks
+from mooring.admission.dra import names as dra_names
 from mooring.admission.dra.claim import validate_binding_conditions
-from mooring.admission.dra.names import (
-    NODE_SELECTOR_RULES,
-    validate_driver_name,
-    validate_label,
-    validate_list,
-    validate_node_name,
-    validate_pool_name,
-    validate_qualified_name,
-    validate_set,
-)
 from mooring.admission.dra.taints import set_time_added, validate_taint
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
+from mooring.api import resource_v1 as v1
 from mooring.api.core_v1 import NodeSelector
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import MILLI, Quantity
 from mooring.api.quoting import go_quote
-from mooring.api.resource_v1 import (
-    CapacityRequestPolicy,
-    CapacityRequestPolicyRange,
-    Counter,
-    CounterSet,
-    Device,
-    DeviceAttribute,
-    DeviceCapacity,
-    DeviceCounterConsumption,
-    ResourcePool,
-    ResourceSlice,
-    ResourceSliceSpec,
-)
 
 MAX_DEVICES = 128
 MAX_ADVANCED_DEVICES = 64
@@ -64,21 +43,21 @@ _SEMVER = re.compile(
 )
 
 
-class ResourceSliceStrategy(Strategy[ResourceSlice]):
-    def mutate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> None:
+class ResourceSliceStrategy(Strategy[v1.ResourceSlice]):
+    def mutate(self, obj: v1.ResourceSlice, old: v1.ResourceSlice | None, request: Request) -> None:
         _drop_disabled_fields(obj.spec)
         for device in obj.spec.devices:
             set_time_added(device.taints, request)
 
-    def warnings(self, new: ResourceSlice, old: ResourceSlice | None, request: Request) -> list[str]:
+    def warnings(self, new: v1.ResourceSlice, old: v1.ResourceSlice | None, request: Request) -> list[str]:
         driver = new.spec.driver
         if driver == driver.lower():
             return []
         return [f"spec.driver: driver names should be lowercase; {go_quote(driver)} contains uppercase characters"]
 
-    def validate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> Errors:
+    def validate(self, obj: v1.ResourceSlice, old: v1.ResourceSlice | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = validate_driver_name(spec.driver, _SPEC.child("driver"))
+        errors = dra_names.validate_driver_name(spec.driver, _SPEC.child("driver"))
         errors += _validate_pool(spec.pool, _SPEC.child("pool"))
         errors += checks.immutable_fields(obj, old, "spec.pool.name", "spec.driver", "spec.nodeName")
         errors += _validate_nodes(spec)
@@ -87,7 +66,7 @@ class ResourceSliceStrategy(Strategy[ResourceSlice]):
         return errors + _validate_contents(spec, old.spec if old is not None else None)
 
 
-def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
+def _drop_disabled_fields(spec: v1.ResourceSliceSpec) -> None:
     spec.partition_type_attribute = None
     spec.skip_node_operations = []
     for device in spec.devices:
@@ -99,14 +78,14 @@ def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
             consumption.compatibility_groups = []
 
 
-def _validate_pool(pool: ResourcePool, path: Path) -> Errors:
-    errors = validate_pool_name(pool.name, path.child("name"))
+def _validate_pool(pool: v1.ResourcePool, path: Path) -> Errors:
+    errors = dra_names.validate_pool_name(pool.name, path.child("name"))
     errors += checks.positive(pool.resource_slice_count, path.child("resourceSliceCount"))
     detail = "must be greater than or equal to zero"
     return errors + checks.invalid_if(pool.generation < 0, path.child("generation"), pool.generation, detail)
 
 
-def _validate_nodes(spec: ResourceSliceSpec) -> Errors:
+def _validate_nodes(spec: v1.ResourceSliceSpec) -> Errors:
     chosen, errors = _validate_node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
     if spec.node_selector is not None and len(spec.node_selector.node_selector_terms) != 1:
         terms = spec.node_selector.node_selector_terms
@@ -123,7 +102,7 @@ def _validate_nodes(spec: ResourceSliceSpec) -> Errors:
     return errors
 
 
-def _validate_device_nodes(device: Device, path: Path, per_device: bool) -> Errors:
+def _validate_device_nodes(device: v1.Device, path: Path, per_device: bool) -> Errors:
     if not per_device:
         if device.node_name is None and device.node_selector is None and device.all_nodes is None:
             return []
@@ -140,20 +119,22 @@ def _validate_device_nodes(device: Device, path: Path, per_device: bool) -> Erro
     return errors
 
 
-def _validate_node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) -> tuple[list[str], Errors]:
+def _validate_node_choice(
+    of: v1.ResourceSliceSpec | v1.Device, path: Path, when_empty: str
+) -> tuple[list[str], Errors]:
     chosen: list[str] = []
     errors: Errors = []
     if of.node_name is not None:
         here = path.child("nodeName")
         if of.node_name:
             chosen.append("`nodeName`")
-            errors += validate_node_name(of.node_name, here)
+            errors += dra_names.validate_node_name(of.node_name, here)
         else:
             errors.append(field_errors.invalid(here, "", when_empty))
     selector: NodeSelector | None = of.node_selector
     if selector is not None:
         chosen.append("`nodeSelector`")
-        errors += validate_node_selector(selector, path.child("nodeSelector"), NODE_SELECTOR_RULES)
+        errors += validate_node_selector(selector, path.child("nodeSelector"), dra_names.NODE_SELECTOR_RULES)
     if of.all_nodes is not None:
         errors += _validate_only_true(of.all_nodes, path.child("allNodes"))
         chosen += ["`allNodes`"] if of.all_nodes else []
@@ -164,18 +145,18 @@ def _validate_only_true(value: bool, path: Path) -> Errors:
     return [] if value else [field_errors.invalid(path, value, "must be either unset or set to true")]
 
 
-def _validate_contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
+def _validate_contents(spec: v1.ResourceSliceSpec, old: v1.ResourceSliceSpec | None) -> Errors:
     advanced = any(device.taints or device.consumes_counters for device in spec.devices)
     before = {device.name: device for device in old.devices} if old is not None else {}
     per_device = bool(spec.per_device_node_selection)
-    errors = validate_set(
+    errors = dra_names.validate_set(
         spec.devices,
         MAX_ADVANCED_DEVICES if advanced else MAX_DEVICES,
         _SPEC.child("devices"),
         lambda device, here: _validate_device(device, here, before.get(device.name), per_device),
         lambda device: device.name,
     )
-    return errors + validate_set(
+    return errors + dra_names.validate_set(
         spec.shared_counters,
         _MAX_COUNTER_SETS,
         _SPEC.child("sharedCounters"),
@@ -184,8 +165,8 @@ def _validate_contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -
     )
 
 
-def _validate_device(device: Device, path: Path, old: Device | None, per_device: bool) -> Errors:
-    errors = validate_label(device.name, path.child("name"))
+def _validate_device(device: v1.Device, path: Path, old: v1.Device | None, per_device: bool) -> Errors:
+    errors = dra_names.validate_label(device.name, path.child("name"))
     entries = len(device.attributes) + len(device.capacity)
     if entries > _MAX_ATTRIBUTES_AND_CAPACITIES:
         limit = _MAX_ATTRIBUTES_AND_CAPACITIES
@@ -193,15 +174,15 @@ def _validate_device(device: Device, path: Path, old: Device | None, per_device:
         errors.append(field_errors.invalid(path, entries, detail))
     here = path.child("attributes")
     for name, attribute in device.attributes.items():
-        errors += validate_qualified_name(name, here) + _validate_attribute(attribute, here.key(name))
+        errors += dra_names.validate_qualified_name(name, here) + _validate_attribute(attribute, here.key(name))
     if old is None or old.capacity != device.capacity:
         here = path.child("capacity")
         for name, capacity in device.capacity.items():
-            errors += validate_qualified_name(name, here)
+            errors += dra_names.validate_qualified_name(name, here)
             errors += validate_capacity(capacity, here.key(name), shared=bool(device.allow_multiple_allocations))
     if old is None or old.taints != device.taints:
-        errors += validate_list(device.taints, MAX_TAINTS, path.child("taints"), validate_taint)
-    errors += validate_set(
+        errors += dra_names.validate_list(device.taints, MAX_TAINTS, path.child("taints"), validate_taint)
+    errors += dra_names.validate_set(
         device.consumes_counters,
         _MAX_CONSUMPTIONS,
         path.child("consumesCounters"),
@@ -212,7 +193,7 @@ def _validate_device(device: Device, path: Path, old: Device | None, per_device:
     return errors + validate_binding_conditions(device.binding_conditions, device.binding_failure_conditions, path)
 
 
-def _validate_attribute(attribute: DeviceAttribute, path: Path) -> Errors:
+def _validate_attribute(attribute: v1.DeviceAttribute, path: Path) -> Errors:
     text, version = attribute.string_value, attribute.version_value
     errors = checks.limit_bytes(text or "", _MAX_VALUE_BYTES, path.child("string"))
     if version is not None:
@@ -227,29 +208,29 @@ def _validate_attribute(attribute: DeviceAttribute, path: Path) -> Errors:
     return errors
 
 
-def _validate_counter_set(counters: CounterSet, path: Path) -> Errors:
+def _validate_counter_set(counters: v1.CounterSet, path: Path) -> Errors:
     errors = checks.require_name(counters.name, path.child("name"), names.dns1123_label)
     return errors + _validate_counters(counters.counters, path.child("counters"))
 
 
-def _validate_consumption(consumption: DeviceCounterConsumption, path: Path) -> Errors:
+def _validate_consumption(consumption: v1.DeviceCounterConsumption, path: Path) -> Errors:
     errors = checks.require_name(consumption.counter_set, path.child("counterSet"), names.dns1123_label)
     return errors + _validate_counters(consumption.counters, path.child("counters"))
 
 
-def _validate_counters(counters: dict[str, Counter], path: Path) -> Errors:
+def _validate_counters(counters: dict[str, v1.Counter], path: Path) -> Errors:
     if not counters:
         return [field_errors.required(path)]
     if len(counters) > _MAX_COUNTERS:
         return [field_errors.too_many(path, len(counters), _MAX_COUNTERS)]
-    return [error for name in counters for error in validate_label(name, path)]
+    return [error for name in counters for error in dra_names.validate_label(name, path)]
 
 
 _MAX_VALUES = 10
 _LARGEST = Quantity(2**63 - 1)
 
 
-def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> Errors:
+def validate_capacity(capacity: v1.DeviceCapacity, path: Path, *, shared: bool) -> Errors:
     """Return errors in a device capacity's request policy, which is only allowed if `shared` (multiply allocatable)."""
     policy = capacity.request_policy
     if policy is None:
@@ -265,7 +246,7 @@ def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> 
     return _validate_range(policy, policy.valid_range, capacity.value, here) if policy.valid_range is not None else []
 
 
-def _validate_values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
+def _validate_values(policy: v1.CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
     values, here = policy.valid_values, path.child("validValues")
     if policy.default is None:
         return [field_errors.required(path.child("default"), "required when validValues is defined")]
@@ -279,14 +260,14 @@ def _validate_values(policy: CapacityRequestPolicy, capacity: Quantity, path: Pa
         detail = f"option is larger than capacity value: {capacity}"
         return [field_errors.invalid(at, str(value), detail)] if value > capacity else []
 
-    errors += validate_set(values, _MAX_VALUES, here, check)
+    errors += dra_names.validate_set(values, _MAX_VALUES, here, check)
     detail = "default value is not valid according to the requestPolicy"
     errors += checks.invalid_if(policy.default not in values, here, str(policy.default), detail)
     return errors
 
 
 def _validate_range(
-    policy: CapacityRequestPolicy, valid: CapacityRequestPolicyRange, capacity: Quantity, path: Path
+    policy: v1.CapacityRequestPolicy, valid: v1.CapacityRequestPolicyRange, capacity: Quantity, path: Path
 ) -> Errors:
     default, here = policy.default, path.child("validRange")
     if default is None:
@@ -308,15 +289,14 @@ def _validate_range(
 
 
 def _validate_step(
-    default: Quantity, valid: CapacityRequestPolicyRange, step: Quantity, capacity: Quantity, path: Path
+    default: Quantity, valid: v1.CapacityRequestPolicyRange, step: Quantity, capacity: Quantity, path: Path
 ) -> Errors:
     here = path.child("step")
     if step.sign() <= 0:
         return [field_errors.invalid(here, str(step), "must be greater than zero")]
-    errors = []
     first = valid.min + step
     detail = f"one step {first} is larger than capacity value: {capacity}"
-    errors += checks.invalid_if(first > capacity, here, str(step), detail)
+    errors = checks.invalid_if(first > capacity, here, str(step), detail)
     for name, value in (("default", default), ("min", valid.min), ("max", valid.max), ("step", step)):
         if value is not None and value.sign() < 0:
             errors.append(field_errors.invalid(path.child(name), str(value), "must be greater than or equal to 0"))

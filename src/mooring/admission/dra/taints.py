@@ -83,8 +83,7 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
         set_time_added([taint], request)
 
     def validate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> Errors:
-        errors: Errors = []
-        errors += checks.optional(obj.spec.device_selector, Path("spec.deviceSelector"), _validate_selector)
+        errors = checks.optional(obj.spec.device_selector, Path("spec.deviceSelector"), _validate_selector)
         return errors + validate_taint(obj.spec.taint, Path("spec.taint"), old.spec.taint if old is not None else None)
 
     def validate_status(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> Errors:
@@ -94,8 +93,6 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
 
 
 def _validate_selector(selector: DeviceTaintSelector, path: Path) -> Errors:
-    errors: Errors = []
-    errors += checks.optional(selector.driver, path.child("driver"), validate_driver_name)
+    errors = checks.optional(selector.driver, path.child("driver"), validate_driver_name)
     errors += checks.optional(selector.pool, path.child("pool"), validate_pool_name)
-    errors += checks.optional(selector.device, path.child("device"), validate_label)
-    return errors
+    return errors + checks.optional(selector.device, path.child("device"), validate_label)

@@ -3,15 +3,7 @@
 from mooring.admission import checks
 from mooring.admission.node_selector import validate_node_selector, validate_term
 from mooring.admission.pod.rules import PodRules
-from mooring.api import field_errors, label_selector, names
-from mooring.api.core_v1 import (
-    Affinity,
-    NodeAffinity,
-    PodAffinity,
-    PodAffinityTerm,
-    PodAntiAffinity,
-    TopologySpreadConstraint,
-)
+from mooring.api import core_v1, field_errors, label_selector, names
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
@@ -24,7 +16,7 @@ WITHOUT_SELECTOR = "must not be specified when labelSelector is not set"
 IN_BOTH = "exists in both matchLabelKeys and labelSelector"
 
 
-def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> Errors:
+def validate_affinity(affinity: core_v1.Affinity, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     if affinity.node_affinity is not None:
         errors += validate_node_affinity(affinity.node_affinity, path.child("nodeAffinity"), rules)
@@ -35,7 +27,7 @@ def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> Errors
     return errors
 
 
-def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) -> Errors:
+def validate_node_affinity(affinity: core_v1.NodeAffinity, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     selector_rules = rules.node_selector_rules()
     required = affinity.required_during_scheduling_ignored_during_execution
@@ -49,7 +41,9 @@ def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) 
     return errors
 
 
-def _validate_pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: Path, rules: PodRules) -> Errors:
+def _validate_pod_affinity(
+    affinity: core_v1.PodAffinity | core_v1.PodAntiAffinity, path: Path, rules: PodRules
+) -> Errors:
     errors: Errors = []
     for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
         errors += _validate_pod_affinity_term(term, path.child(_REQUIRED).index(index), rules)
@@ -66,7 +60,7 @@ def _validate_weight(weight: int, path: Path) -> Errors:
     return [field_errors.invalid(path.child("weight"), weight, "must be in the range 1-100")]
 
 
-def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> Errors:
+def _validate_pod_affinity_term(term: core_v1.PodAffinityTerm, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     lenient = rules.invalid_selector_values
     if term.label_selector is not None:
@@ -85,7 +79,7 @@ def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRul
     return errors
 
 
-def _validate_label_keys(term: PodAffinityTerm, path: Path) -> Errors:
+def _validate_label_keys(term: core_v1.PodAffinityTerm, path: Path) -> Errors:
     errors = _validate_key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
     errors += _validate_key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
     errors += _validate_keys_in_selector(term.match_label_keys, term.label_selector, path)
@@ -120,7 +114,7 @@ def _validate_keys_in_selector(keys: list[str], selector: LabelSelector | None, 
     return errors
 
 
-def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rules: PodRules) -> Errors:
+def validate_spread(constraints: list[core_v1.TopologySpreadConstraint], path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     pairs = [(constraint.topology_key, constraint.when_unsatisfiable) for constraint in constraints]
     last = {pair: index for index, pair in enumerate(pairs)}
@@ -138,14 +132,14 @@ def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rul
     return errors
 
 
-def _validate_constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
+def _validate_constraint(constraint: core_v1.TopologySpreadConstraint, path: Path) -> Errors:
     errors = checks.positive(constraint.max_skew, path.child("maxSkew"))
     errors += checks.require(constraint.topology_key, path.child("topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable
     return errors + checks.one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
 
 
-def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> Errors:
+def _validate_domains_and_policies(constraint: core_v1.TopologySpreadConstraint, path: Path) -> Errors:
     errors: Errors = []
     domains, action = constraint.min_domains, constraint.when_unsatisfiable
     if domains is not None:
@@ -158,7 +152,7 @@ def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: P
     return errors + checks.optional_one_of(constraint.node_taints_policy, _POLICIES, path.child("nodeTaintsPolicy"))
 
 
-def _validate_spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> Errors:
+def _validate_spread_keys(constraint: core_v1.TopologySpreadConstraint, path: Path, rules: PodRules) -> Errors:
     keys, selector = constraint.match_label_keys, constraint.label_selector
     here = path.child("matchLabelKeys")
     if rules.options.label_keys_in_spread_merge:

@@ -6,31 +6,22 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from mooring.api import errors, field_errors, times
+from mooring.admission import checks
+from mooring.api import errors, times
 from mooring.api.core_v1 import Binding, Pod, PodCondition
-from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _TARGET = Path("target")
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-def validate_binding(binding: Binding) -> Errors:
-    problems = []
-    target = binding.target
-    if target.kind and target.kind != "Node":
-        problems.append(field_errors.not_supported(_TARGET.child("kind"), target.kind, ("Node", "<empty>")))
-    if not target.name:
-        problems.append(field_errors.required(_TARGET.child("name")))
-    return problems
-
-
 def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = _NO_LABELS) -> Pod:
     """Return a copy of a pod, assigned to the Binding's node, with the node's topology `labels` added. Raise a
     `StatusError` if the Binding is invalid, is for another UID, or if the pod is assigned, terminating or gated.
     """
-    name = pod.metadata.name
-    problems = validate_binding(binding)
+    name, target = pod.metadata.name, binding.target
+    problems = checks.optional_one_of(target.kind or None, ("Node", "<empty>"), _TARGET.child("kind"))
+    problems += checks.require(target.name, _TARGET.child("name"))
     if problems:
         raise errors.invalid("Binding", binding.metadata.name, problems)
     wanted = binding.metadata.uid

@@ -2,20 +2,14 @@
 
 import msgspec
 
-from mooring.admission import checks
+from mooring.admission import checks, volume_sources
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
 from mooring.admission.pod.probes import ProbeContext, probe_context, validate_probes
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
-from mooring.admission.volume_sources import (
-    PULL_POLICIES,
-    forbid_other_fields,
-    validate_local_path,
-    validate_pull_policy,
-)
 from mooring.api import field_errors, names
-from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount
+from mooring.api.core_v1 import Container, PodSpec, Volume, VolumeDevice, VolumeMount
 from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -30,7 +24,9 @@ _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 _RESTART_ACTIONS = ("Restart", "RestartAllContainers")
 _MAX_RESTART_RULES = 20
 _MAX_EXIT_CODES = 255
+_SIDECAR_FIELDS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_FOR_INIT = "may not be set for init containers without restartPolicy=Always"
+_NO_RESTART = "must not be set to 'RestartContainer' for non-sidecar initContainers"
 _NOT_FOR_EPHEMERAL = "cannot be set for an Ephemeral Container"
 _EPHEMERAL_FIELDS = (
     "name",
@@ -80,13 +76,10 @@ def _validate_regular(containers: list[Container], path: Path, pod: _PodValues) 
     if not containers:
         return [field_errors.required(path)]
     errors: Errors = []
-    taken: set[str] = set()
+    seen = checks.Unique()
     for index, container in enumerate(containers):
         here = path.index(index)
-        errors += _validate_common(container, here, pod)
-        if container.name in taken:
-            errors.append(field_errors.duplicate(here.child("name"), container.name))
-        taken.add(container.name)
+        errors += _validate_common(container, here, pod) + seen.add(container.name, here.child("name"))
         errors += validate_probes(container, here, pod.probes)
         if container.restart_policy is not None or container.restart_policy_rules:
             errors += _validate_restart_policy(container, here, pod)
@@ -109,29 +102,13 @@ def _validate_init(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
         if is_sidecar(container):
             errors += validate_probes(container, here, pod.probes)
         else:
-            errors += _validate_not_for_init(container, here)
-            if not pod.rules.restarting_init_resize:
-                errors += _validate_resize_of_init(container, here.child("resizePolicy"))
+            for name, value in checks.fields(container, *_SIDECAR_FIELDS):
+                errors += checks.forbidden_if(value, here.child(name), _NOT_FOR_INIT)
+            for position, policy in enumerate(container.resize_policy):
+                wrong = policy.restart_policy == "RestartContainer" and not pod.rules.restarting_init_resize
+                at = here.child("resizePolicy").index(position).child("restartPolicy")
+                errors += checks.invalid_if(wrong, at, policy.restart_policy, _NO_RESTART)
     return errors
-
-
-def _validate_resize_of_init(container: Container, path: Path) -> Errors:
-    detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-    return [
-        field_errors.invalid(path.index(index).child("restartPolicy"), policy.restart_policy, detail)
-        for index, policy in enumerate(container.resize_policy)
-        if policy.restart_policy == "RestartContainer"
-    ]
-
-
-def _validate_not_for_init(container: Container, path: Path) -> Errors:
-    given = {
-        "lifecycle": container.lifecycle,
-        "livenessProbe": container.liveness_probe,
-        "readinessProbe": container.readiness_probe,
-        "startupProbe": container.startup_probe,
-    }
-    return [field_errors.forbidden(path.child(name), _NOT_FOR_INIT) for name, value in given.items() if value]
 
 
 def _validate_ephemeral(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
@@ -148,17 +125,11 @@ def _validate_ephemeral(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
         target = container.target_container_name
         if target and target not in others:
             errors.append(field_errors.not_found(here.child("targetContainerName"), target))
-        errors += forbid_other_fields(container, _EPHEMERAL_FIELDS, here, _NOT_FOR_EPHEMERAL)
-        errors += _validate_ephemeral_mounts(container, here.child("volumeMounts"))
-    return errors
-
-
-def _validate_ephemeral_mounts(container: EphemeralContainer, path: Path) -> Errors:
-    errors = []
-    for index, mount in enumerate(container.volume_mounts):
-        for name, value in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
-            if value:
-                errors.append(field_errors.forbidden(path.index(index).child(name), _NOT_FOR_EPHEMERAL))
+        errors += volume_sources.forbid_other_fields(container, _EPHEMERAL_FIELDS, here, _NOT_FOR_EPHEMERAL)
+        for position, mount in enumerate(container.volume_mounts):
+            at = here.child("volumeMounts").index(position)
+            for name, value in checks.fields(mount, "subPath", "subPathExpr"):
+                errors += checks.forbidden_if(value, at.child(name), _NOT_FOR_EPHEMERAL)
     return errors
 
 
@@ -192,8 +163,8 @@ def _validate_common(container: Container, path: Path, pod: _PodValues) -> Error
         errors += _validate_mounts(container, pod.volumes, path.child("volumeMounts"))
     if container.volume_devices:
         errors += _validate_devices(container, pod.volumes, path.child("volumeDevices"))
-    if container.image_pull_policy not in PULL_POLICIES:
-        errors += validate_pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
+    if container.image_pull_policy not in volume_sources.PULL_POLICIES:
+        errors += volume_sources.validate_pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
     lenient = pod.rules.indivisible_huge_pages
     resources = path.child("resources")
     errors += validate_resources(container.resources, pod.claims, resources, indivisible_huge_pages=lenient)
@@ -298,12 +269,12 @@ def _validate_mounts(container: Container, volumes: dict[str, Volume], path: Pat
 def _validate_sub_path(mount: VolumeMount, here: Path, mounts: Path) -> Errors:
     errors: Errors = []
     if mount.sub_path:
-        errors += validate_local_path(mount.sub_path, mounts.child("subPath"))
+        errors += volume_sources.validate_local_path(mount.sub_path, mounts.child("subPath"))
     if mount.sub_path_expr:
         if mount.sub_path:
             detail = "subPathExpr and subPath are mutually exclusive"
             errors.append(field_errors.invalid(here.child("subPathExpr"), mount.sub_path_expr, detail))
-        errors += validate_local_path(mount.sub_path_expr, mounts.child("subPathExpr"))
+        errors += volume_sources.validate_local_path(mount.sub_path_expr, mounts.child("subPathExpr"))
     return errors
 
 

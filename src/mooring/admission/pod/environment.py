@@ -5,17 +5,7 @@ import re
 from mooring.admission import checks
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.volume_sources import no_backsteps
-from mooring.api import field_errors, names
-from mooring.api.core_v1 import (
-    ConfigMapKeySelector,
-    ContainerPort,
-    EnvFromSource,
-    EnvVar,
-    EnvVarSource,
-    FileKeySelector,
-    SecretKeySelector,
-    Volume,
-)
+from mooring.api import core_v1, field_errors, names
 from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
 from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
@@ -36,7 +26,7 @@ _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRe
 _ONE_SOURCE = "may not have more than one field specified at a time"
 
 
-def validate_ports(ports: list[ContainerPort], path: Path) -> Errors:
+def validate_ports(ports: list[core_v1.ContainerPort], path: Path) -> Errors:
     errors: Errors = []
     taken: set[str] = set()
     for index, port in enumerate(ports):
@@ -64,7 +54,9 @@ def _validate_number(number: int, path: Path, name: str) -> Errors:
     return [field_errors.invalid(path.child(name), number, message) for message in names.port_number(number)]
 
 
-def validate_env(variables: list[EnvVar], path: Path, options: AdmissionOptions, volumes: dict[str, Volume]) -> Errors:
+def validate_env(
+    variables: list[core_v1.EnvVar], path: Path, options: AdmissionOptions, volumes: dict[str, core_v1.Volume]
+) -> Errors:
     errors: Errors = []
     for index, variable in enumerate(variables):
         if not variable.name:
@@ -77,7 +69,7 @@ def validate_env(variables: list[EnvVar], path: Path, options: AdmissionOptions,
     return errors
 
 
-def validate_env_from(sources: list[EnvFromSource], path: Path, options: AdmissionOptions) -> Errors:
+def validate_env_from(sources: list[core_v1.EnvFromSource], path: Path, options: AdmissionOptions) -> Errors:
     errors: Errors = []
     for index, source in enumerate(sources):
         here = path.index(index)
@@ -106,7 +98,9 @@ def _validate_object_name(name: str, path: Path) -> Errors:
     return names.validate(path.child("name"), name, wrong)
 
 
-def _validate_value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict[str, Volume]) -> Errors:
+def _validate_value_from(
+    source: core_v1.EnvVarSource, has_value: bool, path: Path, volumes: dict[str, core_v1.Volume]
+) -> Errors:
     errors: Errors = []
     found = 0
     if source.field_ref is not None:
@@ -134,12 +128,12 @@ def _validate_value_from(source: EnvVarSource, has_value: bool, path: Path, volu
     return errors
 
 
-def _validate_key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> Errors:
+def _validate_key(selector: core_v1.ConfigMapKeySelector | core_v1.SecretKeySelector, path: Path) -> Errors:
     errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
     return errors + checks.require_name(selector.key, path.child("key"), names.config_map_key)
 
 
-def _validate_file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> Errors:
+def _validate_file_key(selector: core_v1.FileKeySelector, path: Path, volumes: dict[str, core_v1.Volume]) -> Errors:
     errors = checks.require_name(selector.key, path.child("key"), names.relaxed_env_var_name)
     errors += checks.require_name(selector.volume_name, path.child("volumeName"), names.dns1123_label)
     if selector.volume_name not in volumes:

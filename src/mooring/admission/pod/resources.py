@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSpec, ResourceRequirements
 from mooring.api.core_v1.container import ResourceClaim
-from mooring.api.field_errors import Errors, FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity, QuantityError
 from mooring.base.short_string_cache import cache_short
@@ -142,14 +142,10 @@ def _validate_claims(given: list[ResourceClaim], known: frozenset[str], path: Pa
                 errors.append(field_errors.duplicate(here, f"{claim.name}/{claim.request}"))
         taken.add(claim.request)
         if claim.name not in known:
-            errors.append(_unknown_claim_error(claim.name, known, here))
+            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            errors.append(field_errors.FieldError(field_errors.ErrorType.NOT_FOUND, here, claim.name, detail))
     return errors
-
-
-def _unknown_claim_error(name: str, known: frozenset[str], path: Path) -> FieldError:
-    listed = f": {', '.join(sorted(known))}" if known else " which is empty"
-    detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
-    return field_errors.FieldError(field_errors.ErrorType.NOT_FOUND, path, name, detail)
 
 
 def resource_problems(name: str) -> tuple[str, ...]:

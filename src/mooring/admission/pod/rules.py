@@ -83,7 +83,12 @@ def rules_for_update(
         invalid_spread_selectors=any(
             label_selector.validate(constraint.label_selector, _OLD) for constraint in old.topology_spread_constraints
         ),
-        invalid_required_values=_has_invalid_required_values(old),
+        invalid_required_values=any(
+            names.label_value(value)
+            for term in required_node_terms(old)
+            for requirement in term.match_expressions
+            for value in requirement.values
+        ),
         invalid_deletion_cost=old_metadata is not None and deletion_cost_problem(old_metadata) is not None,
         indivisible_huge_pages=uses_indivisible_huge_pages(old),
         nonlocal_token_paths=True,
@@ -117,15 +122,19 @@ def _widen_options(options: AdmissionOptions, old: PodSpec) -> AdmissionOptions:
     return replace(options, **allowed)
 
 
+def required_node_terms(spec: PodSpec) -> list[NodeSelectorTerm]:
+    """Return the terms of a pod's required node affinity."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    return required.node_selector_terms if required is not None else []
+
+
 def node_selector_terms(spec: PodSpec) -> Iterator[NodeSelectorTerm]:
     """Yield the terms of a pod's node affinity, required and preferred."""
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    if affinity is None:
-        return
-    if affinity.required_during_scheduling_ignored_during_execution is not None:
-        yield from affinity.required_during_scheduling_ignored_during_execution.node_selector_terms
-    for preferred in affinity.preferred_during_scheduling_ignored_during_execution:
-        yield preferred.preference
+    yield from required_node_terms(spec)
+    if spec.affinity is not None and spec.affinity.node_affinity is not None:
+        for preferred in spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution:
+            yield preferred.preference
 
 
 def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
@@ -193,17 +202,6 @@ def _has_invalid_selector_values(spec: PodSpec) -> bool:
             ):
                 return True
     return False
-
-
-def _has_invalid_required_values(spec: PodSpec) -> bool:
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    return required is not None and any(
-        names.label_value(value)
-        for term in required.node_selector_terms
-        for requirement in term.match_expressions
-        for value in requirement.values
-    )
 
 
 def _has_relaxed_env_names(spec: PodSpec) -> bool:

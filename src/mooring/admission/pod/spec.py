@@ -15,7 +15,7 @@ from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.pod.volumes import validate_volumes
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSecurityContext, PodSpec, ResourceRequirements, Volume
-from mooring.api.core_v1.pod import HostAlias, PodDNSConfig, PodResourceClaim, PodSchedulingGate
+from mooring.api.core_v1.pod import HostAlias, PodDNSConfig, PodResourceClaim
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
@@ -85,8 +85,10 @@ def _validate_policies_and_placement(spec: PodSpec, path: Path, rules: PodRules)
     for index, gate in enumerate(spec.readiness_gates):
         here = path.child("readinessGates").index(index).child("conditionType")
         errors += names.validate(here, gate.condition_type, names.label_key(gate.condition_type))
-    if spec.scheduling_gates:
-        errors += _validate_scheduling_gates(spec.scheduling_gates, path.child("schedulingGates"))
+    seen = checks.Unique()
+    for index, scheduling_gate in enumerate(spec.scheduling_gates):
+        here, name = path.child("schedulingGates").index(index), scheduling_gate.name
+        errors += names.validate(here, name, names.label_key(name)) + seen.add(name, here)
     if spec.topology_spread_constraints:
         errors += validate_spread(spec.topology_spread_constraints, path.child("topologySpreadConstraints"), rules)
     errors += validate_host_process(spec, path)
@@ -104,16 +106,11 @@ def _validate_enumeration(value: str, path: Path, name: str, supported: tuple[st
 
 def _validate_resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    seen = checks.Unique()
     for index, claim in enumerate(claims):
         here = path.index(index)
-        if not claim.name:
-            errors.append(field_errors.required(here.child("name")))
-        elif claim.name in seen:
-            errors.append(field_errors.duplicate(here.child("name"), claim.name))
-        else:
-            errors += names.validate(here.child("name"), claim.name, names.dns1123_label(claim.name))
-        seen.add(claim.name)
+        repeated = seen.add(claim.name, here.child("name")) if claim.name else []
+        errors += repeated or checks.require_name(claim.name, here.child("name"), names.dns1123_label)
         given = [claim.resource_claim_name, claim.resource_claim_template_name]
         if None not in given:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
@@ -134,15 +131,6 @@ def _validate_host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> 
         for position, port in enumerate(container.ports)
         if port.host_port != port.container_port and (rules.is_pod or port.host_port)
     ]
-
-
-def _validate_scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
-    errors: Errors = []
-    seen = checks.Unique()
-    for index, gate in enumerate(gates):
-        errors += names.validate(path.index(index), gate.name, names.label_key(gate.name))
-        errors += seen.add(gate.name, path.index(index))
-    return errors
 
 
 def _validate_host_namespaces(spec: PodSpec, path: Path) -> Errors:

@@ -5,29 +5,14 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from mooring.admission import limit_range, meta
+from mooring.admission.pod import mutation, update
 from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
 from mooring.admission.pod.containers import validate_image_spaces
 from mooring.admission.pod.defaults import default_pod
-from mooring.admission.pod.mutation import (
-    add_default_tolerations,
-    check_scheduling_terms,
-    drop_disabled_fields,
-    merge_label_keys,
-    resolve_priority,
-)
 from mooring.admission.pod.resources import qos_class
 from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
 from mooring.admission.pod.service_account import set_service_account
 from mooring.admission.pod.spec import validate_pod_spec
-from mooring.admission.pod.update import (
-    SPEC,
-    synchronize_pod_ips,
-    validate_ephemeral_update,
-    validate_resize,
-    validate_spec_update,
-    validate_status_update,
-    with_resources_of,
-)
 from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.pod_security import enforcement as pod_security
 from mooring.admission.runtime_class import apply_runtime_class
@@ -60,8 +45,8 @@ class PodStrategy(Strategy[Pod]):
         if old is None:
             limit_range.set_defaults(obj, request)
             set_service_account(obj, request)
-        resolve_priority(obj, old, request)
-        add_default_tolerations(obj.spec)
+        mutation.resolve_priority(obj, old, request)
+        mutation.add_default_tolerations(obj.spec)
         if old is None:
             apply_runtime_class(obj, request)
         if obj.spec.node_name and request.options.pod_topology_labels:
@@ -70,28 +55,28 @@ class PodStrategy(Strategy[Pod]):
     def prepare_for_create(self, obj: Pod, request: Request) -> None:
         obj.metadata.generation = 1
         obj.status = PodStatus(phase="Pending", qos_class=qos_class(obj.spec))
-        drop_disabled_fields(obj.spec, None, request.options, request.warn)
+        mutation.drop_disabled_fields(obj.spec, None, request.options, request.warn)
         if obj.spec.scheduling_gates:
             obj.status.conditions.append(replace(GATED, last_transition_time=times.to_seconds(request.now)))
-        check_scheduling_terms(obj.spec)
-        merge_label_keys(obj, request.options)
+        mutation.check_scheduling_terms(obj.spec)
+        mutation.merge_label_keys(obj, request.options)
 
     def validate_create(self, obj: Pod, request: Request) -> Errors:
         rules = rules_for_create(request.options, is_pod=True)
         known = request.known_specs
         errors = _validate_pod(obj, rules, validate_pod_spec if known is None else known.validate)
         if obj.spec.ephemeral_containers:
-            errors.append(field_errors.forbidden(SPEC.child("ephemeralContainers"), "cannot be set on create"))
+            errors.append(field_errors.forbidden(update.SPEC.child("ephemeralContainers"), "cannot be set on create"))
         if obj.spec.node_name and obj.spec.scheduling_gates:
             detail = "cannot be set until all schedulingGates have been cleared"
-            errors.append(field_errors.forbidden(SPEC.child("nodeName"), detail))
+            errors.append(field_errors.forbidden(update.SPEC.child("nodeName"), detail))
         return errors
 
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
-        drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
+        mutation.drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
         if new.spec.affinity != old.spec.affinity or len(new.spec.tolerations) > len(old.spec.tolerations):
-            check_scheduling_terms(new.spec)
+            mutation.check_scheduling_terms(new.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
@@ -100,13 +85,13 @@ class PodStrategy(Strategy[Pod]):
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         errors += _validate_pod(new, rules, validate_pod_spec if known is None else known.validate_changed)
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
-        return errors + validate_spec_update(new.spec, old.spec)
+        return errors + update.validate_spec_update(new.spec, old.spec)
 
     def warnings(self, new: Pod, old: Pod | None, request: Request) -> list[str]:
         if old is not None:
             return []
         known = request.known_specs
-        return pod_spec_warnings(new.spec, SPEC) if known is None else known.warnings(new.spec, SPEC)
+        return pod_spec_warnings(new.spec, update.SPEC) if known is None else known.warnings(new.spec, update.SPEC)
 
     def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
         """Raise Forbidden if a pod violates Pod Security or, on create, a LimitRange: updates cannot change that."""
@@ -117,11 +102,11 @@ class PodStrategy(Strategy[Pod]):
     def prepare_status(self, new: Pod, old: Pod, request: Request) -> None:
         # An old client that does not know the field must not reset it.
         new.status.qos_class = new.status.qos_class or old.status.qos_class
-        synchronize_pod_ips(new)
+        update.synchronize_pod_ips(new)
 
     def validate_status(self, new: Pod, old: Pod, request: Request) -> Errors:
         errors = validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
-        return errors + validate_status_update(new, old, strict_addresses=request.options.strict_addresses)
+        return errors + update.validate_status_update(new, old, strict_addresses=request.options.strict_addresses)
 
 
 class EphemeralContainersStrategy(SubresourceStrategy[Pod]):
@@ -139,7 +124,7 @@ class EphemeralContainersStrategy(SubresourceStrategy[Pod]):
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         errors += _validate_pod(new, rules)
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
-        return errors + validate_ephemeral_update(new.spec.ephemeral_containers, old.spec.ephemeral_containers)
+        return errors + update.validate_ephemeral_update(new.spec.ephemeral_containers, old.spec.ephemeral_containers)
 
     def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
         pod_security.check_pod(new, old, request)
@@ -152,13 +137,13 @@ class ResizeStrategy(SubresourceStrategy[Pod]):
 
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
-        new.spec = with_resources_of(new.spec, old.spec)
+        new.spec = update.with_resources_of(new.spec, old.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
         rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
-        return errors + _validate_pod(new, rules) + validate_resize(new, old)
+        return errors + _validate_pod(new, rules) + update.validate_resize(new, old)
 
     def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
         if old is None or old.metadata.deletion_timestamp is None:
@@ -168,13 +153,13 @@ class ResizeStrategy(SubresourceStrategy[Pod]):
 def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate_pod_spec) -> Errors:
     errors = meta.validate_object_meta(pod.metadata)
     errors += validate_pod_annotations(pod.metadata, pod.spec, _ANNOTATIONS, rules)
-    errors += validate_spec(pod.spec, pod.metadata, SPEC, rules)
+    errors += validate_spec(pod.spec, pod.metadata, update.SPEC, rules)
     if not pod.spec.service_account_name:
         errors += _validate_tokens(pod)
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
         for index, container in enumerate(containers):
             if container.image != container.image.strip():
-                errors += validate_image_spaces(container, SPEC.child(name).index(index))
+                errors += validate_image_spaces(container, update.SPEC.child(name).index(index))
     return errors
 
 
@@ -182,7 +167,11 @@ def _validate_tokens(pod: Pod) -> Errors:
     detail = "must not be specified when serviceAccountName is not set"
     return [
         field_errors.forbidden(
-            SPEC.child("volumes").index(index).child("projected", "sources").index(at).child("serviceAccountToken"),
+            update.SPEC.child("volumes")
+            .index(index)
+            .child("projected", "sources")
+            .index(at)
+            .child("serviceAccountToken"),
             detail,
         )
         for index, volume in enumerate(pod.spec.volumes)

@@ -12,21 +12,10 @@ from mooring.admission.addresses import validate_status_ips
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import validate_image_spaces
 from mooring.admission.pod.resources import qos_class
+from mooring.admission.pod.rules import required_node_terms
 from mooring.admission.pod.security import validate_id
-from mooring.api import field_errors, names
+from mooring.api import core_v1, field_errors, names
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import (
-    Affinity,
-    Container,
-    EphemeralContainer,
-    NodeAffinity,
-    NodeSelectorTerm,
-    Pod,
-    PodSchedulingGate,
-    PodSpec,
-    ResourceRequirements,
-    Toleration,
-)
 from mooring.api.core_v1.pod_status import ContainerStatus, PodExtendedResourceClaimStatus, PodIP
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -53,7 +42,7 @@ _INIT_CONTAINERS = STATUS.child("initContainerStatuses")
 _EPHEMERAL = STATUS.child("ephemeralContainerStatuses")
 
 
-def validate_spec_update(new: PodSpec, old: PodSpec) -> Errors:
+def validate_spec_update(new: core_v1.PodSpec, old: core_v1.PodSpec) -> Errors:
     errors: Errors = []
     for name, now, before in (
         ("containers", new.containers, old.containers),
@@ -80,7 +69,7 @@ def validate_spec_update(new: PodSpec, old: PodSpec) -> Errors:
     return errors
 
 
-def _validate_images(new: list[Container], old: list[Container], path: Path) -> Errors:
+def _validate_images(new: list[core_v1.Container], old: list[core_v1.Container], path: Path) -> Errors:
     if len(new) != len(old):
         return [field_errors.forbidden(path, "pod updates may not add or remove containers")]
     errors: Errors = []
@@ -102,7 +91,7 @@ def _validate_deadline(new: int | None, old: int | None) -> tuple[Errors, bool]:
     return [], False
 
 
-def _validate_added_tolerations(new: list[Toleration], old: list[Toleration]) -> Errors:
+def _validate_added_tolerations(new: list[core_v1.Toleration], old: list[core_v1.Toleration]) -> Errors:
     if new[: len(old)] == old:
         return []
     now = {_without_seconds(toleration) for toleration in new}
@@ -112,11 +101,11 @@ def _validate_added_tolerations(new: list[Toleration], old: list[Toleration]) ->
     return [field_errors.forbidden(SPEC.child("tolerations"), detail)]
 
 
-def _without_seconds(toleration: Toleration) -> tuple[str, str, str, str, str]:
+def _without_seconds(toleration: core_v1.Toleration) -> tuple[str, str, str, str, str]:
     return (toleration.key, toleration.operator, toleration.value, toleration.effect, toleration.expression)
 
 
-def _validate_removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -> Errors:
+def _validate_removed_gates(new: list[core_v1.PodSchedulingGate], old: list[core_v1.PodSchedulingGate]) -> Errors:
     known = {gate.name for gate in old}
     return [
         field_errors.forbidden(
@@ -128,7 +117,7 @@ def _validate_removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulin
     ]
 
 
-def _with_mutable_fields_of(old: PodSpec, new: PodSpec) -> PodSpec:
+def _with_mutable_fields_of(old: core_v1.PodSpec, new: core_v1.PodSpec) -> core_v1.PodSpec:
     masked = structs.replace(
         new,
         containers=_with_images_of(old.containers, new.containers),
@@ -143,16 +132,16 @@ def _with_mutable_fields_of(old: PodSpec, new: PodSpec) -> PodSpec:
     return masked
 
 
-def _with_images_of(old: list[Container], new: list[Container]) -> list[Container]:
+def _with_images_of(old: list[core_v1.Container], new: list[core_v1.Container]) -> list[core_v1.Container]:
     return [structs.replace(now, image=before.image) for now, before in zip(new, old, strict=True)]
 
 
-def _validate_narrowing(new: PodSpec, old: PodSpec) -> Errors:
+def _validate_narrowing(new: core_v1.PodSpec, old: core_v1.PodSpec) -> Errors:
     errors: Errors = []
     if any(new.node_selector.get(key) != value for key, value in old.node_selector.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(field_errors.invalid(SPEC.child("nodeSelector"), new.node_selector, detail))
-    was, now = _required_terms(old), _required_terms(new)
+    was, now = required_node_terms(old), required_node_terms(new)
     if not was:
         return errors
     path = SPEC.child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
@@ -166,17 +155,7 @@ def _validate_narrowing(new: PodSpec, old: PodSpec) -> Errors:
     return errors
 
 
-def _node_affinity(spec: PodSpec) -> NodeAffinity | None:
-    return spec.affinity.node_affinity if spec.affinity is not None else None
-
-
-def _required_terms(spec: PodSpec) -> list[NodeSelectorTerm]:
-    affinity = _node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    return required.node_selector_terms if required is not None else []
-
-
-def _only_adds_requirements(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
+def _only_adds_requirements(new: core_v1.NodeSelectorTerm, old: core_v1.NodeSelectorTerm) -> bool:
     pairs: list[tuple[list[Any], list[Any]]] = [
         (new.match_expressions, old.match_expressions),
         (new.match_fields, old.match_fields),
@@ -187,19 +166,19 @@ def _only_adds_requirements(new: NodeSelectorTerm, old: NodeSelectorTerm) -> boo
     return all(now[: len(before)] == before for now, before in pairs)
 
 
-def _mask_node_placement(masked: PodSpec, old: PodSpec) -> None:
+def _mask_node_placement(masked: core_v1.PodSpec, old: core_v1.PodSpec) -> None:
     masked.node_selector = old.node_selector
-    before = _node_affinity(old)
+    before = old.affinity.node_affinity if old.affinity is not None else None
     if masked.affinity is None:
         if before is not None:
-            masked.affinity = Affinity(node_affinity=before)
+            masked.affinity = core_v1.Affinity(node_affinity=before)
     elif old.affinity is None and masked.affinity.pod_affinity is None and masked.affinity.pod_anti_affinity is None:
         masked.affinity = None
     else:
         masked.affinity = structs.replace(masked.affinity, node_affinity=before)
 
 
-def validate_ephemeral_update(new: list[EphemeralContainer], old: list[EphemeralContainer]) -> Errors:
+def validate_ephemeral_update(new: list[core_v1.EphemeralContainer], old: list[core_v1.EphemeralContainer]) -> Errors:
     """Return an error for each ephemeral container that an update changes or removes; adding some is allowed."""
     path = SPEC.child("ephemeralContainers")
     now = {container.name: container for container in new}
@@ -215,7 +194,7 @@ def validate_ephemeral_update(new: list[EphemeralContainer], old: list[Ephemeral
     return errors
 
 
-def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Errors:
+def validate_status_update(new: core_v1.Pod, old: core_v1.Pod, *, strict_addresses: bool) -> Errors:
     errors: Errors = []
     for index, condition in enumerate(new.status.conditions):
         if condition.type not in _SYSTEM_CONDITIONS and (wrong := names.label_key(condition.type)):
@@ -260,7 +239,7 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
     return errors
 
 
-def _validate_users(statuses: list[ContainerStatus], path: Path, spec: PodSpec) -> Errors:
+def _validate_users(statuses: list[ContainerStatus], path: Path, spec: core_v1.PodSpec) -> Errors:
     """Return errors in `user` of container statuses: ids out of range, or any user in a Windows pod."""
     errors: Errors = []
     for index, status in enumerate(statuses):
@@ -280,7 +259,7 @@ def _validate_users(statuses: list[ContainerStatus], path: Path, spec: PodSpec) 
     return errors
 
 
-def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> Errors:
+def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: core_v1.PodSpec) -> Errors:
     """Return errors in `extendedResourceClaimStatus`, whose mappings name containers and their extended resources."""
     path = STATUS.child("extendedResourceClaimStatus")
     mappings, errors, seen = path.child("requestMappings"), Errors(), set()
@@ -305,7 +284,7 @@ def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSp
     )
 
 
-def synchronize_pod_ips(pod: Pod) -> None:
+def synchronize_pod_ips(pod: core_v1.Pod) -> None:
     """Make `podIP` equal the first of `podIPs`. If they differ, `podIP` wins, because old clients set only that."""
     status = pod.status
     if status.pod_ip and status.pod_ip != "".join(each.ip for each in status.pod_ips[:1]):
@@ -313,11 +292,11 @@ def synchronize_pod_ips(pod: Pod) -> None:
     status.pod_ip = status.pod_ips[0].ip if status.pod_ips else ""
 
 
-def _pod_ips(pod: Pod) -> list[str]:
+def _pod_ips(pod: core_v1.Pod) -> list[str]:
     return [each.ip for each in pod.status.pod_ips]
 
 
-def _host_ip_errors(new: Pod, old: Pod, *, strict: bool) -> Errors:
+def _host_ip_errors(new: core_v1.Pod, old: core_v1.Pod, *, strict: bool) -> Errors:
     path, found = STATUS.child("hostIPs"), [each.ip for each in new.status.host_ips]
     errors = []
     if found and found[0] != new.status.host_ip:
@@ -371,11 +350,10 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]
         yield path, old, new
 
 
-_SPEC = Path("spec")
 _RESIZABLE = ("cpu", "memory")
 
 
-def with_resources_of(new: PodSpec, old: PodSpec) -> PodSpec:
+def with_resources_of(new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
     """Return a copy of the old PodSpec with the resources and resize policies that containers have in `new`."""
     spec = copy_of(old)
     wanted = {container.name: container for container in (*new.containers, *new.init_containers)}
@@ -386,7 +364,7 @@ def with_resources_of(new: PodSpec, old: PodSpec) -> PodSpec:
     return spec
 
 
-def validate_resize(new: Pod, old: Pod) -> Errors:
+def validate_resize(new: core_v1.Pod, old: core_v1.Pod) -> Errors:
     """Return the errors of a `resize`: forbidden changes of container resources, resize policies and the QoS class."""
     for refused, why in (
         (_has_pod_level_resources(new) or _has_pod_level_resources(old), "pods with pod-level resources"),
@@ -398,26 +376,26 @@ def validate_resize(new: Pod, old: Pod) -> Errors:
     errors: Errors = []
     if qos_class(new.spec) != old.status.qos_class:
         detail = "Pod QOS Class may not change as a result of resizing"
-        errors.append(field_errors.invalid(_SPEC, new.status.qos_class, detail))
+        errors.append(field_errors.invalid(SPEC, new.status.qos_class, detail))
     for name, now, before in (
         ("initContainers", new.spec.init_containers, old.spec.init_containers),
         ("containers", new.spec.containers, old.spec.containers),
     ):
         for index, (container, was) in enumerate(zip(now, before, strict=True)):
-            here = _SPEC.child(name).index(index).child("resources")
+            here = SPEC.child(name).index(index).child("resources")
             errors += _validate_container(container, was, here, resizable=name == "containers" or is_sidecar(was))
     return errors
 
 
-def _has_pod_level_resources(pod: Pod) -> bool:
+def _has_pod_level_resources(pod: core_v1.Pod) -> bool:
     resources = pod.spec.resources
     return resources is not None and bool(resources.requests or resources.limits)
 
 
-def _validate_container(new: Container, old: Container, path: Path, *, resizable: bool) -> Errors:
+def _validate_container(new: core_v1.Container, old: core_v1.Container, path: Path, *, resizable: bool) -> Errors:
     if not resizable:
         detail = "resources for non-sidecar init containers are immutable"
-        return [] if new == old else [field_errors.forbidden(_SPEC, detail)]
+        return [] if new == old else [field_errors.forbidden(SPEC, detail)]
     errors = []
     for name, now, before in (
         ("requests", new.resources.requests, old.resources.requests),
@@ -426,13 +404,13 @@ def _validate_container(new: Container, old: Container, path: Path, *, resizable
         if not before.keys() <= now.keys():
             errors.append(field_errors.forbidden(path.child(name), f"resource {name} cannot be removed"))
     if _fixed_amounts(new.resources) != _fixed_amounts(old.resources) or new.resources.claims != old.resources.claims:
-        errors.append(field_errors.forbidden(_SPEC, "only cpu and memory resources are mutable"))
+        errors.append(field_errors.forbidden(SPEC, "only cpu and memory resources are mutable"))
     if new.resize_policy != old.resize_policy:
         errors.append(field_errors.invalid(path, new.resize_policy, meta.IMMUTABLE))
     return errors
 
 
-def _fixed_amounts(resources: ResourceRequirements) -> list[dict[str, Quantity]]:
+def _fixed_amounts(resources: core_v1.ResourceRequirements) -> list[dict[str, Quantity]]:
     return [
         {name: quantity for name, quantity in given.items() if name not in _RESIZABLE}
         for given in (resources.requests, resources.limits)

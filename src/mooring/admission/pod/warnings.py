@@ -4,18 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from mooring.admission.pod.security import containers_of
-from mooring.api import names
-from mooring.api.core_v1 import (
-    Container,
-    ContainerPort,
-    NodeSelectorTerm,
-    PersistentVolumeSpec,
-    PodAffinityTerm,
-    PodSpec,
-    ResourceRequirements,
-    Volume,
-    VolumeResourceRequirements,
-)
+from mooring.api import core_v1, names
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 
@@ -45,12 +34,12 @@ _DEPRECATED_SOURCES = {
 }
 _DEPRECATED_ATTRIBUTES = [
     (attribute, name)
-    for attribute, name in zip(Volume.__struct_fields__, Volume.__struct_encode_fields__, strict=True)
+    for attribute, name in zip(core_v1.Volume.__struct_fields__, core_v1.Volume.__struct_encode_fields__, strict=True)
     if name in _DEPRECATED_SOURCES
 ]
 
 
-def source_deprecations(volume: Volume | PersistentVolumeSpec, path: Path) -> Iterator[str]:
+def source_deprecations(volume: core_v1.Volume | core_v1.PersistentVolumeSpec, path: Path) -> Iterator[str]:
     """Yield a warning for each source of a volume that Kubernetes has deprecated."""
     for attribute, name in _DEPRECATED_ATTRIBUTES:
         if getattr(volume, attribute, None) is not None:
@@ -58,7 +47,7 @@ def source_deprecations(volume: Volume | PersistentVolumeSpec, path: Path) -> It
             yield f"{here}: deprecated in {_DEPRECATED_SOURCES[name]}"
 
 
-def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
+def pod_spec_warnings(spec: core_v1.PodSpec, path: Path) -> list[str]:
     return [
         *_node_selector_warnings(spec, path),
         *_affinity_warnings(spec, path),
@@ -70,7 +59,7 @@ def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
     ]
 
 
-def _node_selector_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _node_selector_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     for key in spec.node_selector:
         if key in DEPRECATED_LABELS:
             yield f"{path.child('nodeSelector').key(key)}: {DEPRECATED_LABELS[key]}"
@@ -81,7 +70,7 @@ def _topology_key_warnings(key: str, path: Path) -> Iterator[str]:
         yield f"{path.child('topologyKey')}: {DEPRECATED_LABELS[key]}"
 
 
-def _spread_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _spread_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     for index, constraint in enumerate(spec.topology_spread_constraints):
         here = path.child("topologySpreadConstraints").index(index)
         yield from _topology_key_warnings(constraint.topology_key, here)
@@ -89,7 +78,7 @@ def _spread_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
             yield f"{here.child('labelSelector')}: {_NULL_SELECTOR}"
 
 
-def _affinity_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _affinity_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     affinity = spec.affinity
     if affinity is None:
         return
@@ -114,7 +103,7 @@ def _affinity_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
                 yield from _pod_term_warnings(weighted_pod.pod_affinity_term, at)
 
 
-def _node_term_warnings(term: NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
+def _node_term_warnings(term: core_v1.NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
     for index, requirement in enumerate(term.match_expressions):
         if requirement.key in DEPRECATED_LABELS:
             here = path.child("matchExpressions").index(index).child("key")
@@ -125,13 +114,13 @@ def _node_term_warnings(term: NodeSelectorTerm, path: Path, *, preferred: bool) 
                 yield f"{here}: {value} is invalid, {message}"
 
 
-def _pod_term_warnings(term: PodAffinityTerm, path: Path) -> Iterator[str]:
+def _pod_term_warnings(term: core_v1.PodAffinityTerm, path: Path) -> Iterator[str]:
     if term.label_selector is None:
         yield f"{path.child('labelSelector')}: {_NULL_SELECTOR}"
     yield from _topology_key_warnings(term.topology_key, path)
 
 
-def _host_alias_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _host_alias_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     seen: set[str] = set()
     for index, alias in enumerate(spec.host_aliases):
         if alias.ip in seen:
@@ -147,7 +136,7 @@ def _host_alias_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
         secrets.add(secret.name)
 
 
-def _container_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _container_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     containers = [*containers_of(spec, path)]
     for container, here in containers:
         if container.resources.limits or container.resources.requests:
@@ -156,7 +145,7 @@ def _container_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     yield from _port_warnings(containers)
 
 
-def _volume_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _volume_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     for index, volume in enumerate(spec.volumes):
         here = path.child("volumes").index(index)
         yield from source_deprecations(volume, here)
@@ -166,7 +155,7 @@ def _volume_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
 
 
 def fraction_warnings(
-    resources: ResourceRequirements | VolumeResourceRequirements, path: Path, *wanted: str
+    resources: core_v1.ResourceRequirements | core_v1.VolumeResourceRequirements, path: Path, *wanted: str
 ) -> Iterator[str]:
     """Yield a warning for each limit and request of the resources `wanted` that is not a whole number of bytes."""
     for name in wanted:
@@ -177,7 +166,7 @@ def fraction_warnings(
                 yield f"{here}: fractional byte value {shown} is invalid, must be an integer"
 
 
-def _variable_warnings(container: Container, path: Path) -> Iterator[str]:
+def _variable_warnings(container: core_v1.Container, path: Path) -> Iterator[str]:
     values: dict[str, str] = {}
     for index, variable in enumerate(container.env):
         own_reference = f"$({variable.name})" in variable.value
@@ -189,9 +178,9 @@ def _variable_warnings(container: Container, path: Path) -> Iterator[str]:
         values[variable.name] = variable.value
 
 
-def _port_warnings(containers: list[tuple[Container, Path]]) -> Iterator[str]:
+def _port_warnings(containers: list[tuple[core_v1.Container, Path]]) -> Iterator[str]:
     names_seen: dict[str, Path] = {}
-    seen: dict[tuple[str, int], list[tuple[Path, ContainerPort]]] = defaultdict(list)
+    seen: dict[tuple[str, int], list[tuple[Path, core_v1.ContainerPort]]] = defaultdict(list)
     for container, where in containers:
         for index, port in enumerate(container.ports):
             here = where.child("ports").index(index)
@@ -212,7 +201,7 @@ def _port_warnings(containers: list[tuple[Container, Path]]) -> Iterator[str]:
                 yield f"{here}: duplicate port name {go_quote(port.name)} with {first}, {use}"
 
 
-def _number_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
+def _number_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     grace = spec.termination_grace_period_seconds
     if grace is not None and grace < 0:
         here = path.child("terminationGracePeriodSeconds")

@@ -37,8 +37,8 @@ def check_template(template: PodTemplateSpec, request: Request) -> None:
 
 def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> None:
     """Raise Invalid for invalid Pod Security labels; warn if existing pods violate a new, stricter `enforce` level."""
-    labels = _security_labels(new)
-    before = _security_labels(old) if old is not None else {}
+    labels = security_labels(new.metadata.labels)
+    before = security_labels(old.metadata.labels) if old is not None else {}
     if labels == before:
         return
     policy, was = parse_policy(labels), parse_policy(before)
@@ -58,10 +58,6 @@ def _namespace_policy(request: Request) -> Policy | None:
 def security_labels(labels: dict[str, str]) -> dict[str, str]:
     """Return those of a namespace's labels that admission reads: for Pod Security, and for DRA admin access."""
     return {key: value for key, value in labels.items() if key.startswith(PREFIX) or key == ADMIN_ACCESS_LABEL}
-
-
-def _security_labels(namespace: Namespace) -> dict[str, str]:
-    return security_labels(namespace.metadata.labels)
 
 
 def _find_violations(standard: Standard, pod: Subject, request: Request) -> list[Violation]:

@@ -16,18 +16,8 @@ from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, build_variables
 from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.policy.strategy import declared_type
+from mooring.api import admissionregistration_v1 as v1
 from mooring.api import label_selector
-from mooring.api.admissionregistration_v1 import (
-    DENY,
-    IGNORE,
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    ParamKind,
-    ParamRef,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    Variable,
-)
 from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector
@@ -69,7 +59,7 @@ NONE: Sequence[Tree | None] = (None,)
 
 
 def find_params(
-    kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: PolicyLookups
+    kind: v1.ParamKind | None, ref: v1.ParamRef | None, namespace: str, cluster: PolicyLookups
 ) -> Sequence[Tree | None]:
     """Return a binding's parameter objects for a request; a single None if the policy takes none. Raise
     ConfigurationError if the kind is not served, or if there are none and the binding then denies.
@@ -83,12 +73,12 @@ def find_params(
         found: Sequence[Tree | None] = () if one is None else (one,)
     else:
         found = cluster.select_objects(known, where, label_selector.from_label_selector(ref.selector))
-    if not found and ref.parameter_not_found_action == DENY:
+    if not found and ref.parameter_not_found_action == v1.DENY:
         raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return found
 
 
-def find_param_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
+def find_param_kind(kind: v1.ParamKind, cluster: PolicyLookups) -> Kind:
     """Return the kind that a policy's `paramKind` names. Raise ConfigurationError if it is not served."""
     known = cluster.param_kind(kind.api_version, kind.kind)
     if known is None:
@@ -97,7 +87,7 @@ def find_param_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
     return known
 
 
-def _param_namespace(kind: Kind, ref: ParamRef, namespace: str) -> str:
+def _param_namespace(kind: Kind, ref: v1.ParamRef, namespace: str) -> str:
     if not kind.namespaced:
         if ref.namespace:
             problem = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
@@ -109,13 +99,13 @@ def _param_namespace(kind: Kind, ref: ParamRef, namespace: str) -> str:
     return ref.namespace or namespace
 
 
-def _format_kind(kind: ParamKind) -> str:
+def _format_kind(kind: v1.ParamKind) -> str:
     group, _, version = kind.api_version.rpartition("/")
     return f"{group}/{version}, Kind={kind.kind}"
 
 
-Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
-Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+Policy = v1.ValidatingAdmissionPolicy | v1.MutatingAdmissionPolicy
+Binding = v1.ValidatingAdmissionPolicyBinding | v1.MutatingAdmissionPolicyBinding
 P = TypeVar("P", bound=Policy)
 B = TypeVar("B", bound=Binding)
 
@@ -182,7 +172,7 @@ class Bound(Generic[P, B]):
         self.matcher = Matcher.of(constraints) if constraints is not None else Matcher()
 
         self.name = policy.metadata.name
-        self.ignores_errors = policy.spec.failure_policy == IGNORE
+        self.ignores_errors = policy.spec.failure_policy == v1.IGNORE
         self.is_plain = (
             policy.spec.param_kind is None
             and self.matcher.selects_all
@@ -272,7 +262,7 @@ class BoundPolicies(Generic[P, B, K]):
 class Compiler:
     """Compiles the CEL expressions of a stored policy. The constructor compiles its composed variables first."""
 
-    def __init__(self, *, params: bool, variables: Iterable[Variable]) -> None:
+    def __init__(self, *, params: bool, variables: Iterable[v1.Variable]) -> None:
         self._params = params
         self._types: dict[str, Type] = {}
         self.variables: dict[str, Compiled] = {}

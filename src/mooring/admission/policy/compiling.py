@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mooring.admission.expressions import find_compile_problem
 from mooring.cel.environment import Environment, Program
 from mooring.cel.types import Type
 
@@ -32,10 +33,7 @@ def compile_expression(environment: Environment, expression: str, results: Seque
     """Compile a CEL expression. The result has an error if its type is not among `results`, if any are given."""
     program = environment.compile(expression)
     if program.issues:
-        if not program.issues[0].line:  # without a position: constant folding failed
-            detail = program.issues[0].message.removeprefix("program: ")
-            return Compiled(expression, program, f"program instantiation failed: {detail}")
-        return Compiled(expression, program, "compilation failed: " + "\n".join(map(str, program.issues)))
+        return Compiled(expression, program, find_compile_problem(program))
     if results and str(program.output_type) not in results:
         named = [_GO_NAMES.get(each, each) for each in results]
         wanted = named[0] if len(named) == 1 else f"one of [{' '.join(named)}]"

@@ -15,15 +15,8 @@ from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, MatchKey
+from mooring.api import admissionregistration_v1 as v1
 from mooring.api import label_selector
-from mooring.api.admissionregistration_v1 import (
-    CREATE,
-    EQUIVALENT,
-    UPDATE,
-    MatchResources,
-    NamedRuleWithOperations,
-    RuleWithOperations,
-)
 from mooring.api.label_selector import EVERYTHING, Selector
 from mooring.api.meta_v1 import LabelSelector
 
@@ -41,7 +34,7 @@ class RequestView(NamedTuple):
     resource: GroupVersionResource
 
 
-def rule_matches(rule: RuleWithOperations, attributes: Attributes, resource: GroupVersionResource) -> bool:
+def rule_matches(rule: v1.RuleWithOperations, attributes: Attributes, resource: GroupVersionResource) -> bool:
     """Return whether a rule matches a request if its resource were `resource`; the rule's object names are ignored."""
     return (
         _includes(rule.operations, attributes.operation)
@@ -69,13 +62,13 @@ def _resource_matches(wanted: str, resource: str, subresource: str) -> bool:
 
 
 def match_any_rule(
-    rules: Sequence[RuleWithOperations], match_policy: str | None, attributes: Attributes
+    rules: Sequence[v1.RuleWithOperations], match_policy: str | None, attributes: Attributes
 ) -> RequestView | None:
     """Return the kind and resource, perhaps an equivalent version, in which the first rule matches; None if none."""
     for rule in rules:
         if rule_matches(rule, attributes, attributes.resource) and _name_matches(rule, attributes.name):
             return RequestView(attributes.kind, attributes.resource)
-    if match_policy != EQUIVALENT:
+    if match_policy != v1.EQUIVALENT:
         return None
     others = [each for each in attributes.equivalents() if each is not attributes.resource_kind]
     for rule in rules if others else ():
@@ -86,8 +79,8 @@ def match_any_rule(
     return None
 
 
-def _name_matches(rule: RuleWithOperations, name: str) -> bool:
-    names = rule.resource_names if isinstance(rule, NamedRuleWithOperations) else ()
+def _name_matches(rule: v1.RuleWithOperations, name: str) -> bool:
+    names = rule.resource_names if isinstance(rule, v1.NamedRuleWithOperations) else ()
     return not names or name in names
 
 
@@ -95,15 +88,15 @@ def _name_matches(rule: RuleWithOperations, name: str) -> bool:
 class Matcher:
     """The match rules, exclude rules and label selectors of a policy, binding or webhook."""
 
-    rules: Sequence[RuleWithOperations] = ()
+    rules: Sequence[v1.RuleWithOperations] = ()
     """The match rules. An empty list matches everything: a binding without rules does not restrict its policy."""
-    excluded: Sequence[RuleWithOperations] = ()
-    match_policy: str | None = EQUIVALENT
+    excluded: Sequence[v1.RuleWithOperations] = ()
+    match_policy: str | None = v1.EQUIVALENT
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
 
     @classmethod
-    def of(cls, resources: MatchResources) -> "Matcher":
+    def of(cls, resources: v1.MatchResources) -> "Matcher":
         return cls(
             resources.resource_rules,
             resources.exclude_resource_rules,
@@ -139,7 +132,7 @@ class Matcher:
     @cached_property
     def has_names(self) -> bool:
         """Return whether rules have `resourceNames`, so that matches depend on more than the request's `MatchKey`."""
-        named = (each for each in (*self.rules, *self.excluded) if isinstance(each, NamedRuleWithOperations))
+        named = (each for each in (*self.rules, *self.excluded) if isinstance(each, v1.NamedRuleWithOperations))
         return any(each.resource_names for each in named)
 
     @cached_property
@@ -162,7 +155,7 @@ class Matcher:
         selector = self._namespaces
         if selector is EVERYTHING or (not attributes.namespace and not attributes.is_of_namespace):
             return True  # cluster-scoped objects are never excluded
-        if attributes.is_of_namespace and not attributes.subresource and attributes.operation in (CREATE, UPDATE):
+        if attributes.is_of_namespace and not attributes.subresource and attributes.operation in (v1.CREATE, v1.UPDATE):
             return attributes.obj is not None and selector.matches(attributes.obj.metadata.labels)
         return selector.matches(namespace_labels(attributes.namespace))
 
@@ -226,6 +219,6 @@ class Index(Generic[C]):
 
 def _may_match(matcher: Matcher, attributes: Attributes) -> bool:
     kinds = [attributes.resource]
-    if matcher.match_policy == EQUIVALENT:
+    if matcher.match_policy == v1.EQUIVALENT:
         kinds += [GroupVersionResource.of(each) for each in attributes.equivalents()]
     return any(rule_matches(rule, attributes, kind) for rule in matcher.rules for kind in kinds)

@@ -10,33 +10,11 @@ from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
+from mooring.admission.policy import bound, evaluation
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Tree
-from mooring.admission.policy.bound import (
-    Bound,
-    BoundPolicies,
-    Check,
-    Compiler,
-    Invocation,
-    PolicyLookups,
-    Problem,
-    invocation_variables,
-)
 from mooring.admission.policy.compiling import Compiled
-from mooring.admission.policy.evaluation import (
-    Activation,
-    Budget,
-    ConditionError,
-    Conditions,
-    OutOfBudgetError,
-    Reinvocation,
-)
+from mooring.api import admissionregistration_v1 as v1
 from mooring.api import errors
-from mooring.api.admissionregistration_v1 import (
-    APPLY_CONFIGURATION,
-    IF_NEEDED,
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-)
 from mooring.api.meta_v1 import Resource, StatusCause
 from mooring.api.quoting import go_quote
 from mooring.cel.values import Duration, Struct, Timestamp
@@ -72,7 +50,7 @@ class _Mutation(NamedTuple):
 
 class _PolicyInvocation(NamedTuple):
     policy: "MutatingPolicy"
-    invocation: Invocation[MutatingAdmissionPolicyBinding]
+    invocation: bound.Invocation[v1.MutatingAdmissionPolicyBinding]
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -82,17 +60,19 @@ class _PolicyInvocation(NamedTuple):
         return (self.policy.name, self.invocation.binding.metadata.name, *param)
 
 
-class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding]):
+class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissionPolicyBinding]):
     """A MutatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
     @cached_property
-    def program(self) -> tuple[Conditions, list[_Mutation], Mapping[str, Compiled]]:
+    def program(self) -> tuple[evaluation.Conditions, list[_Mutation], Mapping[str, Compiled]]:
         spec = self.policy.spec
-        compiler = Compiler(params=spec.param_kind is not None, variables=spec.variables)
-        conditions = Conditions(spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables)
+        compiler = bound.Compiler(params=spec.param_kind is not None, variables=spec.variables)
+        conditions = evaluation.Conditions(
+            spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables
+        )
         mutations = []
         for each in spec.mutations:
-            is_apply = each.patch_type == APPLY_CONFIGURATION
+            is_apply = each.patch_type == v1.APPLY_CONFIGURATION
             patch = each.apply_configuration if is_apply else each.json_patch
             text = patch.expression if patch is not None else ""
             result = _OBJECT if is_apply else _PATCHES
@@ -103,19 +83,19 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         self,
         policy_invocation: _PolicyInvocation,
         attributes: Attributes,
-        cluster: PolicyLookups,
+        cluster: bound.PolicyLookups,
         patching: Patching,
-        reinvocation: Reinvocation,
+        reinvocation: evaluation.Reinvocation,
         *,
-        checks: list[Check],
+        checks: list[bound.Check],
     ) -> Iterator[str]:
         """Apply a policy's mutations to the request's object, for one binding and parameter; yield failure messages."""
         conditions, mutations, variables = self.program
         invocation = policy_invocation.invocation
         try:
-            if not conditions.are_met(invocation_variables(invocation, attributes, cluster)):
+            if not conditions.are_met(bound.invocation_variables(invocation, attributes, cluster)):
                 return
-        except ConditionError as error:
+        except evaluation.ConditionError as error:
             yield str(error)
             return
         if reinvocation.should_skip(policy_invocation.key):
@@ -125,14 +105,14 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
             tree = attributes.object_tree(kind)
             if tree is None:
                 continue
-            activation = Activation(invocation_variables(invocation, attributes, cluster), variables)
+            activation = evaluation.Activation(bound.invocation_variables(invocation, attributes, cluster), variables)
             began, problem, made = perf_counter(), "", None
             try:
                 made = _apply_mutation(mutation, activation, tree, kind, patching)
-            except (MutationError, OutOfBudgetError) as error:
+            except (MutationError, evaluation.OutOfBudgetError) as error:
                 problem = str(error)
             seconds = perf_counter() - began
-            checks.append(Check(self.name, invocation.binding.metadata.name, "", problem, seconds))
+            checks.append(bound.Check(self.name, invocation.binding.metadata.name, "", problem, seconds))
             if problem:
                 yield problem
                 continue
@@ -141,16 +121,16 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
                 changed = True
         if changed:
             reinvocation.record_change()
-        if self.policy.spec.reinvocation_policy == IF_NEEDED:
+        if self.policy.spec.reinvocation_policy == v1.IF_NEEDED:
             reinvocation.record_invocation(policy_invocation.key)
 
 
 def _apply_mutation(
-    mutation: _Mutation, activation: Activation, tree: Tree, kind: GroupVersionKind, patching: Patching
+    mutation: _Mutation, activation: evaluation.Activation, tree: Tree, kind: GroupVersionKind, patching: Patching
 ) -> Tree | None:
     if mutation.program.error:
         raise MutationError(mutation.program.error)
-    outcome = Budget(BUDGET).evaluate(mutation.program, activation)
+    outcome = evaluation.Budget(BUDGET).evaluate(mutation.program, activation)
     if outcome.error:
         raise MutationError(outcome.error)
     value = outcome.value
@@ -208,7 +188,9 @@ def to_json(value: Any) -> Any:
     raise MutationError("the expression evaluated to a type that could not marshal to JSON")
 
 
-class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingPolicy]):
+class MutatingPolicies(
+    bound.BoundPolicies[v1.MutatingAdmissionPolicy, v1.MutatingAdmissionPolicyBinding, MutatingPolicy]
+):
     """The MutatingAdmissionPolicies of a cluster that have bindings."""
 
     policy_class = MutatingPolicy
@@ -216,22 +198,22 @@ class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionP
     def mutate(
         self,
         attributes: Attributes,
-        cluster: PolicyLookups,
+        cluster: bound.PolicyLookups,
         patching: Patching,
-        reinvocation: Reinvocation | None = None,
+        reinvocation: evaluation.Reinvocation | None = None,
         asked: list[tuple[str, str]] | None = None,
         *,
-        checks: list[Check] | None = None,
+        checks: list[bound.Check] | None = None,
     ) -> None:
         """Apply all matching policies to the object. Raise a `StatusError` if one fails whose failure policy is Fail.
         Append the matching policies and bindings to `asked`, and records for metrics to `checks`.
         """
-        reinvocation = reinvocation or Reinvocation()
+        reinvocation = reinvocation or evaluation.Reinvocation()
         checks = [] if checks is None else checks
-        problems: list[tuple[MutatingPolicy, Problem]] = []
+        problems: list[tuple[MutatingPolicy, bound.Problem]] = []
         policy_invocations: list[_PolicyInvocation] = []
         for policy, match in self._index.candidates_with_views(attributes):
-            own: list[Problem] = []
+            own: list[bound.Problem] = []
             policy_invocations += [
                 _PolicyInvocation(policy, each) for each in policy.invocations(attributes, cluster, own, match)
             ]
@@ -245,12 +227,12 @@ class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionP
                 asked.append((policy.name, binding))
             messages = [*policy.mutate(policy_invocation, attributes, cluster, patching, reinvocation, checks=checks)]
             if not policy.ignores_errors:
-                failed += [(_format_problem(Problem(policy.name, binding, each)), "Invalid") for each in messages]
+                failed += [(_format_problem(bound.Problem(policy.name, binding, each)), "Invalid") for each in messages]
         if failed:
             raise _rejection(attributes, failed)
 
 
-def _format_problem(problem: Problem) -> str:
+def _format_problem(problem: bound.Problem) -> str:
     if problem.binding:
         return f"policy '{problem.policy}' with binding '{problem.binding}' denied request: {problem.message}"
     return f"policy {go_quote(problem.policy)} denied request: {problem.message}"

@@ -3,17 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from mooring.admission import checks
+from mooring.admission.expressions import NOT_INSTANTIATED
 from mooring.admission.policy.compiling import compile_expression
 from mooring.admission.strategy import set_missing
+from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
-from mooring.api.admissionregistration_v1 import (
-    EQUIVALENT,
-    EXACT,
-    MatchCondition,
-    MatchResources,
-    NamedRuleWithOperations,
-    RuleWithOperations,
-)
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
@@ -22,7 +16,7 @@ from mooring.cel.environment import Environment
 MAX_CONDITIONS = 64
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 FAILURE_POLICIES = ("Fail", "Ignore")
-MATCH_POLICIES = (EQUIVALENT, EXACT)
+MATCH_POLICIES = (v1.EQUIVALENT, v1.EXACT)
 _SCOPES = ("*", "Cluster", "Namespaced")
 _ANY = "*"
 _COMPILING, _EACH_CHARACTER = 400, 4
@@ -30,14 +24,14 @@ _COMPILING, _EACH_CHARACTER = 400, 4
 Environments = Callable[[], Environment]
 
 
-def default_rules(rules: Iterable[RuleWithOperations]) -> None:
+def default_rules(rules: Iterable[v1.RuleWithOperations]) -> None:
     """Set the scope of match rules without one to `*`, in place."""
     for rule in rules:
         set_missing(rule, scope=_ANY)
 
 
-def default_match_resources(match: MatchResources) -> None:
-    match.match_policy = match.match_policy or EQUIVALENT
+def default_match_resources(match: v1.MatchResources) -> None:
+    match.match_policy = match.match_policy or v1.EQUIVALENT
     set_missing(match, namespace_selector=LabelSelector(), object_selector=LabelSelector())
     default_rules([*match.resource_rules, *match.exclude_resource_rules])
 
@@ -49,7 +43,7 @@ def require_choice(value: str | None, choices: Collection[str], path: Path) -> E
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
 
 
-def validate_match_resources(match: MatchResources, path: Path) -> Errors:
+def validate_match_resources(match: v1.MatchResources, path: Path) -> Errors:
     errors = require_choice(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     for name, selector in checks.fields(match, "namespaceSelector", "objectSelector"):
         errors += checks.require(selector is not None, path.child(name))
@@ -59,7 +53,7 @@ def validate_match_resources(match: MatchResources, path: Path) -> Errors:
     return errors
 
 
-def _validate_named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
+def _validate_named_rule(rule: v1.NamedRuleWithOperations, path: Path) -> Errors:
     errors: Errors = []
     seen = checks.Unique()
     for index, name in enumerate(rule.resource_names):
@@ -69,7 +63,7 @@ def _validate_named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
     return errors + validate_rule(rule, path)
 
 
-def validate_rule(rule: RuleWithOperations, path: Path) -> Errors:
+def validate_rule(rule: v1.RuleWithOperations, path: Path) -> Errors:
     operations, here = rule.operations, path.child("operations")
     errors = checks.require(operations, here)
     if len(operations) > 1 and _ANY in operations:
@@ -128,7 +122,7 @@ def _validate_resources(resources: Sequence[str], path: Path) -> Errors:
 
 
 def validate_match_conditions(
-    conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
+    conditions: Sequence[v1.MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> Errors:
     """Return the errors of match conditions: expressions in `known` are compiled with `stored`, others with `new`."""
     seen: set[str] = set()
@@ -156,6 +150,6 @@ def validate_expression(
     problem = compile_expression(environment, text, result_types).error
     if not problem:
         return []
-    if problem.startswith("program instantiation failed"):
+    if problem.startswith(NOT_INSTANTIATED):
         return [field_errors.internal(path, problem)]
     return [field_errors.invalid(path, text if shown_value is None else shown_value, problem)]

@@ -126,7 +126,9 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
         self, obj: v1.MutatingAdmissionPolicy, old: v1.MutatingAdmissionPolicy | None, request: Request
     ) -> Errors:
         spec = obj.spec
-        known = set() if old is None else {_expression_of_patch(each) for each in old.spec.mutations}
+        before = [] if old is None else old.spec.mutations
+        patches = [each.apply_configuration or each.json_patch for each in before]
+        known = {patch.expression for patch in patches if patch is not None}
         params = spec.param_kind is not None
         compiler = _Compiler(request.options.new_policies, params=params, variables=True, known=known)
         errors = rules.require_choice(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
@@ -306,11 +308,6 @@ def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler
             )
         errors += seen.add(each.key, here.child("key"))
     return errors
-
-
-def _expression_of_patch(mutation: v1.Mutation) -> str:
-    patch = mutation.apply_configuration or mutation.json_patch
-    return patch.expression if patch else ""
 
 
 def _validate_mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Errors:

@@ -13,38 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mooring.admission.policy import bound, evaluation
 from mooring.admission.policy.attributes import Attributes, MatchKey, Tree
-from mooring.admission.policy.bound import (
-    Bound,
-    BoundPolicies,
-    Check,
-    Compiler,
-    PolicyLookups,
-    Problem,
-    cel_variables,
-    invocation_variables,
-)
 from mooring.admission.policy.compiling import Compiled
-from mooring.admission.policy.evaluation import (
-    Activation,
-    Budget,
-    ConditionError,
-    Conditions,
-    OutOfBudgetError,
-    ReadSet,
-    find_reads,
-)
 from mooring.admission.policy.matching import MAX_CACHED_KEYS, RequestView
+from mooring.api import admissionregistration_v1 as v1
 from mooring.api import errors
-from mooring.api.admissionregistration_v1 import (
-    AUDIT,
-    DENY,
-    IGNORE,
-    WARN,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    Validation,
-)
 from mooring.api.meta_v1 import StatusCause
 from mooring.cel.errors import CelError
 from mooring.constraints.celenv.admission import BUDGET, PER_CALL
@@ -83,7 +57,7 @@ class PolicyResult(msgspec.Struct):
     """Audit annotations by policy and key."""
     asked: list[tuple[str, str]] = []
     """The matching policies and bindings."""
-    checks: list[Check] = []
+    checks: list[bound.Check] = []
     """The evaluated expressions, for metrics."""
 
     @property
@@ -126,15 +100,17 @@ def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusErro
 class _Rule(msgspec.Struct, frozen=True):
     """An item of a policy's `validations` with its compiled expression and message expression."""
 
-    validation: Validation
+    validation: v1.Validation
     program: Compiled
     message: Compiled | None
 
 
-class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]):
+class ValidatingPolicy(bound.Bound[v1.ValidatingAdmissionPolicy, v1.ValidatingAdmissionPolicyBinding]):
     """A ValidatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
-    def __init__(self, policy: ValidatingAdmissionPolicy, bindings: Iterable[ValidatingAdmissionPolicyBinding]) -> None:
+    def __init__(
+        self, policy: v1.ValidatingAdmissionPolicy, bindings: Iterable[v1.ValidatingAdmissionPolicyBinding]
+    ) -> None:
         super().__init__(policy, bindings)
         spec = policy.spec
         self.is_plain = self.is_plain and not (spec.match_conditions or spec.audit_annotations or spec.variables)
@@ -148,28 +124,28 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
     def evaluate(
         self,
         attributes: Attributes,
-        cluster: PolicyLookups,
-        seen: ReadSet,
+        cluster: bound.PolicyLookups,
+        seen: evaluation.ReadSet,
         result: PolicyResult,
         by_rules: RequestView | None = None,
     ) -> None:
-        problems: list[Problem] = []
+        problems: list[bound.Problem] = []
         for invocation in self.invocations(attributes, cluster, problems, by_rules):
             result.asked.append((self.name, invocation.binding.metadata.name))
-            values = invocation_variables(invocation, attributes, cluster, seen)
+            values = bound.invocation_variables(invocation, attributes, cluster, seen)
             self.program.run(invocation.binding, values, result)
         if not self.ignores_errors:
             result.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
 
 
 class _Program:
-    def __init__(self, policy: ValidatingAdmissionPolicy) -> None:
+    def __init__(self, policy: v1.ValidatingAdmissionPolicy) -> None:
         spec = policy.spec
-        compiler = Compiler(params=spec.param_kind is not None, variables=spec.variables)
+        compiler = bound.Compiler(params=spec.param_kind is not None, variables=spec.variables)
         self._name = policy.metadata.name
-        self._ignores = spec.failure_policy == IGNORE
+        self._ignores = spec.failure_policy == v1.IGNORE
         self._variables = compiler.variables
-        self._conditions = Conditions(
+        self._conditions = evaluation.Conditions(
             spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables
         )
         self._rules = [
@@ -196,17 +172,17 @@ class _Program:
         yield from (each for rule in self._rules for each in (rule.program, rule.message) if each is not None)
         yield from (each for _, each in self._annotations)
 
-    def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, result: PolicyResult) -> None:
+    def run(self, binding: v1.ValidatingAdmissionPolicyBinding, values: Tree, result: PolicyResult) -> None:
         """Evaluate a policy for one binding and parameter object; add denials, warnings and annotations to `result`."""
         recorder = _ActionRecorder(self._name, binding, result)
-        budget = Budget(BUDGET)
-        activation = Activation(values, self._variables)
+        budget = evaluation.Budget(BUDGET)
+        activation = evaluation.Activation(values, self._variables)
         try:
             if not self._conditions.are_met(values):
                 return
             decided = [self._evaluate_timed(rule, activation, budget) for rule in self._rules]
             annotations = [self._annotation(key, each, values) for key, each in self._annotations]
-        except (ConditionError, OutOfBudgetError) as error:
+        except (evaluation.ConditionError, evaluation.OutOfBudgetError) as error:
             recorder.record(0, _Finding(str(error), is_ignored=self._ignores), 0)
             return
         for index, (finding, seconds) in enumerate(decided):
@@ -235,12 +211,16 @@ class _Program:
             return False
         return left >= 0
 
-    def _evaluate_timed(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple["_Finding | None", float]:
+    def _evaluate_timed(
+        self, rule: _Rule, activation: evaluation.Activation, budget: evaluation.Budget
+    ) -> tuple["_Finding | None", float]:
         began = perf_counter()
         finding = self._evaluate_rule(rule, activation, budget)
         return finding, perf_counter() - began
 
-    def _evaluate_rule(self, rule: _Rule, activation: Activation, budget: Budget) -> "_Finding | None":
+    def _evaluate_rule(
+        self, rule: _Rule, activation: evaluation.Activation, budget: evaluation.Budget
+    ) -> "_Finding | None":
         outcome = budget.evaluate(rule.program, activation)
         if outcome.error:
             return _Finding(outcome.error, is_ignored=self._ignores)
@@ -248,7 +228,7 @@ class _Program:
             return None
         return _Finding(self._failure_message(rule, activation, budget), rule.validation.reason or _INVALID)
 
-    def _failure_message(self, rule: _Rule, activation: Activation, budget: Budget) -> str:
+    def _failure_message(self, rule: _Rule, activation: evaluation.Activation, budget: evaluation.Budget) -> str:
         said = ""
         if rule.message is not None:
             outcome = budget.evaluate(rule.message, activation)
@@ -260,7 +240,7 @@ class _Program:
         return said or f"failed expression: {rule.validation.expression.strip()}"
 
     def _annotation(self, key: str, each: Compiled, values: Tree) -> tuple[str, str, str]:
-        outcome = Budget(BUDGET).evaluate(each, Activation(values, self._variables))
+        outcome = evaluation.Budget(BUDGET).evaluate(each, evaluation.Activation(values, self._variables))
         if outcome.error:
             return key, "", "" if self._ignores else outcome.error
         text = outcome.value.strip() if isinstance(outcome.value, str) else ""
@@ -287,7 +267,7 @@ class _Finding(NamedTuple):
 class _ActionRecorder:
     """Adds failed validations to a result as denials, warnings, audit records (`validationActions`), and metrics."""
 
-    def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
+    def __init__(self, policy: str, binding: v1.ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
         self._policy = policy
         self._binding = binding
         self._result = result
@@ -301,11 +281,11 @@ class _ActionRecorder:
         decision = Decision(self._policy, name, message, finding.reason)
         for action in actions:
             self._count(action.lower(), message, seconds)
-            if action == DENY:
+            if action == v1.DENY:
                 self._result.denials.append(decision)
-            elif action == WARN:
+            elif action == v1.WARN:
                 self._result.warnings.append(decision)
-            elif action == AUDIT:
+            elif action == v1.AUDIT:
                 self._result.failures.append(
                     {
                         "message": message,
@@ -322,25 +302,27 @@ class _ActionRecorder:
         self._count("deny", problem, 0)
 
     def _count(self, action: str, message: str, seconds: float) -> None:
-        check = Check(self._policy, self._binding.metadata.name, action, message, seconds)
+        check = bound.Check(self._policy, self._binding.metadata.name, action, message, seconds)
         self._result.checks.append(check)
 
 
-class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingPolicy]):
+class ValidatingPolicies(
+    bound.BoundPolicies[v1.ValidatingAdmissionPolicy, v1.ValidatingAdmissionPolicyBinding, ValidatingPolicy]
+):
     """The ValidatingAdmissionPolicies of a cluster that have bindings."""
 
     policy_class = ValidatingPolicy
 
     def __init__(
         self,
-        policies: Iterable[ValidatingAdmissionPolicy] = (),
-        bindings: Iterable[ValidatingAdmissionPolicyBinding] = (),
+        policies: Iterable[v1.ValidatingAdmissionPolicy] = (),
+        bindings: Iterable[v1.ValidatingAdmissionPolicyBinding] = (),
         before: "ValidatingPolicies | None" = None,
     ) -> None:
         super().__init__(policies, bindings, before)
         self._candidates: dict[MatchKey, _Candidates] = {}
 
-    def validate(self, attributes: Attributes, cluster: PolicyLookups) -> PolicyResult:
+    def validate(self, attributes: Attributes, cluster: bound.PolicyLookups) -> PolicyResult:
         """Evaluate all policies that match a request, for each binding and parameter; return what they decide."""
         asked = self._candidates.get(attributes.match_key) or self._find_candidates(attributes)
         result = PolicyResult()
@@ -350,7 +332,7 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
         for policy, match in asked.policies:
             if match is not None and policy.is_plain:  # the common case
                 if match is not last:
-                    last, values = match, cel_variables(match, attributes, cluster, seen)
+                    last, values = match, bound.cel_variables(match, attributes, cluster, seen)
                 if policy.program.all_hold(values):
                     result.asked += policy.asked
                     continue
@@ -368,8 +350,10 @@ class _Candidates(NamedTuple):
     """The policies whose rules match requests with one `MatchKey`, and what their expressions read together."""
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
-    seen: ReadSet
+    seen: evaluation.ReadSet
 
     @classmethod
     def of(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_Candidates":
-        return cls(policies, find_reads(each for policy, _ in policies for each in policy.program.expressions))
+        return cls(
+            policies, evaluation.find_reads(each for policy, _ in policies for each in policy.program.expressions)
+        )

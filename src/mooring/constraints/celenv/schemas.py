@@ -20,20 +20,6 @@ from mooring.cel.conversions import to_double, to_duration, to_timestamp
 from mooring.cel.costs import Range
 from mooring.cel.environment import Environment
 from mooring.cel.errors import EvaluationError
-from mooring.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DYN,
-    INT,
-    STRING,
-    Field,
-    ObjectType,
-    Type,
-    list_of,
-    map_of,
-    optional_of,
-)
 from mooring.constraints.celenv.environments import full_base_environment
 
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
@@ -52,7 +38,7 @@ Convert = Callable[[Any], Any]
 class Declared(msgspec.Struct, frozen=True, eq=False):
     """A CEL type with the sizes that the cost estimate needs."""
 
-    type: Type
+    type: types.Type
     min_bytes: int
     """The minimum size of a value as JSON, in bytes."""
     max_size: int = 0
@@ -65,13 +51,15 @@ class Declared(msgspec.Struct, frozen=True, eq=False):
     convert: Convert | None = None
     """Convert JSON to a CEL value; None if no conversion is needed."""
 
-    def objects(self) -> Iterator[ObjectType]:
+    def objects(self) -> Iterator[types.ObjectType]:
         """Yield all object types in it."""
         pending = [self]
         while pending:
             found = pending.pop()
             if found.type.kind is types.Kind.OBJECT:
-                yield ObjectType(found.type.name, {name: Field(each.type) for name, each in found.fields.items()})
+                yield types.ObjectType(
+                    found.type.name, {name: types.Field(each.type) for name, each in found.fields.items()}
+                )
             pending += found.fields.values()
             if found.element is not None:
                 pending.append(found.element)
@@ -148,7 +136,7 @@ def _list(schema: JSONSchemaProps, name: str) -> Declared | None:
     most = schema.max_items
     if most is None:
         most = (MAX_REQUEST_BYTES - 2) // (element.min_bytes + 1)
-    return Declared(list_of(element.type), 2, max(most, 0), element=element, convert=_each_item(element.convert))
+    return Declared(types.list_of(element.type), 2, max(most, 0), element=element, convert=_each_item(element.convert))
 
 
 def _map(schema: JSONSchemaProps, values: JSONSchemaProps, name: str) -> Declared | None:
@@ -158,7 +146,7 @@ def _map(schema: JSONSchemaProps, values: JSONSchemaProps, name: str) -> Declare
     most = schema.max_properties
     if most is None:
         most = (MAX_REQUEST_BYTES - 2) // (element.min_bytes + 6)
-    made = map_of(types.STRING, element.type)
+    made = types.map_of(types.STRING, element.type)
     return Declared(made, 2, max(most, 0), element=element, key=_KEY, convert=_each_value(element.convert))
 
 
@@ -223,7 +211,7 @@ class RuleEnvironments:
         found = self._built.get((base, optional_old_self))
         if found is None:
             declared = self._declared
-            old = optional_of(declared.type) if optional_old_self else declared.type
+            old = types.optional_of(declared.type) if optional_old_self else declared.type
             found = self._built[base, optional_old_self] = base.extend(
                 variables={"self": declared.type, "oldSelf": old},
                 types=tuple(declared.objects()),
@@ -273,36 +261,44 @@ def _to_bytes(value: Any) -> Any:
         raise EvaluationError("illegal base64 data") from None
 
 
-_SCALARS: dict[Any, Type] = {str: STRING, int: INT, float: DOUBLE, bool: BOOL, bytes: BYTES}
+_SCALARS: dict[Any, types.Type] = {
+    str: types.STRING,
+    int: types.INT,
+    float: types.DOUBLE,
+    bool: types.BOOL,
+    bytes: types.BYTES,
+}
 
 
-def declare_struct(cls: type[msgspec.Struct], name: str) -> tuple[ObjectType, ...]:
+def declare_struct(cls: type[msgspec.Struct], name: str) -> tuple[types.ObjectType, ...]:
     """Return the CEL type of a struct under `name`, followed by those of all structs that it contains."""
-    found: dict[str, ObjectType] = {}
+    found: dict[str, types.ObjectType] = {}
     _declare(cls, name, found, ())
     return (found.pop(name), *found.values())
 
 
-def _declare(cls: type[msgspec.Struct], name: str, found: dict[str, ObjectType], around: tuple[type, ...]) -> Type:
+def _declare(
+    cls: type[msgspec.Struct], name: str, found: dict[str, types.ObjectType], around: tuple[type, ...]
+) -> types.Type:
     fields = {
-        info.encode_name: Field(_type_of(info.type, f"{name}.{info.encode_name}", found, (*around, cls)))
+        info.encode_name: types.Field(_type_of(info.type, f"{name}.{info.encode_name}", found, (*around, cls)))
         for info in msgspec.structs.fields(cls)
     }
-    found[name] = ObjectType(name, fields)
+    found[name] = types.ObjectType(name, fields)
     return found[name].type
 
 
-def _type_of(annotation: Any, name: str, found: dict[str, ObjectType], around: tuple[type, ...]) -> Type:
+def _type_of(annotation: Any, name: str, found: dict[str, types.ObjectType], around: tuple[type, ...]) -> types.Type:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type_of(arguments[0], name, found, around)
     if origin in (Union, UnionType):
         options = [each for each in arguments if each is not type(None)]
-        return _type_of(options[0], name, found, around) if len(options) == 1 else DYN
+        return _type_of(options[0], name, found, around) if len(options) == 1 else types.DYN
     if origin is list:
-        return list_of(_type_of(arguments[0], f"{name}.@idx", found, around))
+        return types.list_of(_type_of(arguments[0], f"{name}.@idx", found, around))
     if origin is dict:
-        return map_of(STRING, _type_of(arguments[1], f"{name}.@elem", found, around))
+        return types.map_of(types.STRING, _type_of(arguments[1], f"{name}.@elem", found, around))
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
-        return DYN if annotation in around else _declare(annotation, name, found, around)
-    return _SCALARS.get(annotation, DYN)
+        return types.DYN if annotation in around else _declare(annotation, name, found, around)
+    return _SCALARS.get(annotation, types.DYN)
