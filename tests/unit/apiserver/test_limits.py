@@ -1,5 +1,6 @@
 """Clients that send too many requests are asked to retry later."""
 
+import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from app_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.edge.limits import Limits, RequestLimiter, Slots
+from mooring.apiserver.edge.limits import Deadlines, Limits, RequestLimiter, Slots
+from mooring.apiserver.messages.http import Response
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("S.6")
@@ -138,3 +140,42 @@ async def test_one_watch_too_many_is_refused(tmp_path: Path) -> None:
         async with call.stream("/api/v1/pods?watch=1"):
             assert (await call("GET", "/api/v1/pods?watch=1")).status == 429
             assert (await call("GET", "/api/v1/pods")).status == 200
+
+
+async def _wait_within(deadlines: Deadlines, event: asyncio.Event) -> str:
+    try:
+        with deadlines.start():
+            await event.wait()
+    except TimeoutError:
+        return "late"
+    return "done"
+
+
+async def test_each_late_request_ends_with_a_timeout_and_no_other() -> None:
+    deadlines, done = Deadlines(0.02), asyncio.Event()
+    first, second = (asyncio.create_task(_wait_within(deadlines, asyncio.Event())) for _ in range(2))
+    punctual = asyncio.create_task(_wait_within(deadlines, done))
+    await asyncio.sleep(0)
+    done.set()
+    assert [await punctual, await first, await second] == ["done", "late", "late"]
+    assert await _wait_within(deadlines, asyncio.Event()) == "late", "the timer is set again"
+
+
+async def test_a_cancelled_request_does_not_end_with_a_timeout() -> None:
+    waiting = asyncio.create_task(_wait_within(Deadlines(60), asyncio.Event()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_request_that_takes_too_long_is_answered_with_504(tmp_path: Path) -> None:
+    async with running(tmp_path, limits=Limits(request_seconds=0.02)) as server:
+
+        async def wait_forever(_: object) -> Response:
+            await asyncio.Event().wait()
+            return Response()
+
+        server.app.paths["/slow"] = wait_forever
+        answer = await Caller(server.app, ADMIN)("GET", "/slow")
+    assert (answer.status, answer.json["reason"]) == (504, "Timeout")

@@ -1,4 +1,4 @@
-"""Limit concurrent requests, request rates, and the bytes of bodies in memory.
+"""Limit concurrent requests, request rates, the bytes of bodies in memory, and the time of requests.
 
 A client over a limit gets `429 Too Many Requests` with `Retry-After`, after which kubectl and client-go retry. Each
 shared resource (slots for requests, watches and streams; bytes of bodies) is a `Slots`:
@@ -11,7 +11,9 @@ so that no user can keep out other users, node heartbeats or administrators. Ser
 as one user. ``http_server.py`` limits headers and slow connections.
 """
 
+import asyncio
 from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
@@ -72,6 +74,7 @@ class RequestLimiter:
         self.waiting_bytes = Slots(limits.waiting_bytes)
         self.streams = Slots(limits.streams, limits.user_streams)
         self.unsent_bytes = Slots(limits.unsent_bytes)
+        self.deadlines = Deadlines(limits.request_seconds)
 
     def check_rate(self, user: UserInfo) -> None:
         """Count a request of a user; raise TooManyRequests if this exceeds the user's rate."""
@@ -142,8 +145,8 @@ class Slots:
 
     def take(self, user: UserInfo, count: int = 1) -> "HeldSlots | None":
         """Take a number of slots for a user; return None, taking none, if that exceeds a limit."""
-        held = HeldSlots(self, *_share_of_user(user))
-        return held if held.grow(count) else None
+        rank, holder = _share_of_user(user)
+        return HeldSlots(self, rank, holder, count) if self.add(rank, holder, count) else None
 
     def add(self, rank: int, holder: str, count: int) -> bool:
         """Take a number of slots for a holder of some rank; return False, taking none, if that exceeds a limit."""
@@ -199,6 +202,59 @@ class HeldSlots(msgspec.Struct, eq=False):
         if self.count:
             self.slots.release(self.rank, self.holder, self.count)
             self.count = 0
+
+
+class Deadlines:
+    """Ends the requests that take longer than a number of seconds, by one timer for all of them.
+
+    A timer for each (`asyncio.timeout`) would cost 2.9 µs, of the 44 µs that a get takes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._running: set[Deadline] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> "Deadline":
+        """Return a `with` block for the current task, which raises TimeoutError if it takes longer than allowed."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._seconds
+        if self._timer is None:
+            self._timer = loop.call_at(ends, self._expire)
+        task = asyncio.current_task(loop)
+        assert task is not None, "requests run in tasks"  # noqa: S101 - says what is known
+        return Deadline(self._running, ends, task, task.cancelling())
+
+    def _expire(self) -> None:
+        """Cancel the tasks of late requests; set the timer to the time at which the next one would be late."""
+        loop = asyncio.get_running_loop()
+        now, self._timer = loop.time(), None
+        for deadline in self._running:
+            if deadline.ends <= now and not deadline.has_passed:
+                deadline.has_passed = True
+                deadline.task.cancel()
+        waiting = [deadline.ends for deadline in self._running if not deadline.has_passed]
+        if waiting:
+            self._timer = loop.call_at(min(waiting), self._expire)
+
+
+class Deadline(msgspec.Struct, eq=False):
+    """The time at which a request must be done, as a `with` block in its task."""
+
+    running: "set[Deadline]"
+    ends: float
+    task: asyncio.Task[Any]
+    cancellations: int
+    """How many cancellations of the task are not from this deadline."""
+    has_passed: bool = False
+
+    def __enter__(self) -> None:
+        self.running.add(self)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self.running.discard(self)
+        if self.has_passed and self.task.uncancel() <= self.cancellations and kind is asyncio.CancelledError:
+            raise TimeoutError from error
 
 
 def _share_of_user(user: UserInfo) -> tuple[int, str]:

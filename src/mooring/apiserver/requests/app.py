@@ -291,7 +291,7 @@ class Application:
             raise errors.service_unavailable("the server has too little memory for this request: try again later")
         with self.limiter.take_slot(exchange.verb, request.user) as held:
             try:
-                async with asyncio.timeout(self.limiter.limits.request_seconds):
+                with self.limiter.deadlines.start():
                     response = await self._handle(exchange)
             except TimeoutError:
                 seconds = round(self.limiter.limits.request_seconds)
@@ -323,7 +323,7 @@ class Application:
         request = exchange.request
         with self.limiter.take_stream_slot(request.user) as held:
             try:
-                async with asyncio.timeout(self.limiter.limits.request_seconds):
+                with self.limiter.deadlines.start():
                     await admit_connection(self.resources.context, request, route)
                     response = await self.streams.handle(request, route, exchange.address)
             except TimeoutError:
