@@ -12,7 +12,6 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from itertools import chain
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -22,7 +21,7 @@ from mooring.apiserver.edge.calls import Client, HttpCall
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.edge.responses import JOINED_BYTES, STATUS_LINE, Stream, encode_chunk, encode_head, pieces_of
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
-from mooring.apiserver.messages.http import Pushed, Response, headers_by_name
+from mooring.apiserver.messages.http import Pushed, Response, join_header
 from mooring.base import logs
 
 log = logs.get(__name__)
@@ -47,6 +46,8 @@ class ServedCall(HttpCall):
 
     task: asyncio.Task[None]
     keep_alive = True
+    expects_continue = False
+    """Whether the client waits for the status 100 before it sends the body."""
     in_chunks = True
     """Whether a response body of unknown length is sent in chunks."""
     response_started = response_complete = False
@@ -91,14 +92,14 @@ class HttpProtocol(asyncio.Protocol):
         self._pipeline: deque[ServedCall] | None = None
         self._parser: Any = None
         """None during a watch, to save its memory: hardly any client sends another request on that connection."""
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._headers: dict[str, str] = {}
+        """The headers of the request that arrives, by lower-case name."""
         self._url = b""
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
-        self._expects_100_continue = False
         self._refusal = ""
         """Why the head of the request is refused."""
-        self._header_bytes = self._discarded_bytes = 0
+        self._received_bytes = self._header_bytes = self._discarded_bytes = 0
         self._in_headers = self._in_message = True
         self._early: bytearray | None = None
         self._stream: Stream | None = None
@@ -141,6 +142,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._parser is None:
             self._parser = httptools.HttpRequestParser(self)
             self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # a request after the last one
+        self._received_bytes = len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -159,8 +161,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._url = b""
-        self._headers = []
-        self._expects_100_continue = False
+        self._headers = {}
         self._header_bytes = self._discarded_bytes = 0
         self._in_headers = self._in_message = True
 
@@ -168,21 +169,25 @@ class HttpProtocol(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header of the request; values of repeated ones are joined (see `join_header`)."""
         if not self._in_headers:
             return  # a trailer: proxies that check headers do not see it
-        name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
-            self._expects_100_continue = True
-        self._headers.append((name, value))
+        headers, key, text = self._headers, name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = join_header(key, headers[key], text) if key in headers else text
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         _cancel_timer(self._header_timer)
         self._header_timer = None
-        if len(self._url) + sum(map(len, chain.from_iterable(self._headers))) > self.limits.header_bytes:
+        most = self.limits.header_bytes
+        if self._header_bytes + self._received_bytes > most and self._head_size() > most:
             self._refusal = _TOO_LARGE
             raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` refuses the request
         self._begin_request()
+
+    def _head_size(self) -> int:
+        """Return the size of the request's target and headers in bytes."""
+        return len(self._url) + sum(len(name) + len(value) for name, value in self._headers.items())
 
     def on_body(self, body: bytes) -> None:
         self._header_bytes = 0  # trailers and the sizes of chunks count as headers
@@ -205,20 +210,21 @@ class HttpProtocol(asyncio.Protocol):
 
     def _begin_request(self) -> None:
         """Queue a request whose headers are complete; start handling it unless an earlier one is being handled."""
-        parser = self._parser
-        version = parser.get_http_version()
+        parser, headers = self._parser, self._headers
         try:
             path, query = self._split_target()
         except (httptools.HttpParserError, UnicodeDecodeError):
             self._refusal = "Invalid target of the request."
             raise
-        keep_alive = not (parser.should_upgrade() or self.draining or version == _OLD) and parser.should_keep_alive()
-        method, headers = parser.get_method().decode("ascii"), headers_by_name(self._headers)
-        self._call = served = ServedCall(method, path, query, headers, self._client)
-        served.keep_alive = keep_alive
+        served = ServedCall(parser.get_method().decode("ascii"), path, query, headers, self._client)
+        keep_alive = parser.should_keep_alive()
+        if not keep_alive or "connection" in headers:  # HTTP/1.0 keeps a connection only if this header asks for it
+            served.in_chunks = parser.get_http_version() != _OLD
+        served.keep_alive = keep_alive and served.in_chunks and not (parser.should_upgrade() or self.draining)
+        served.expects_continue = "expect" in headers and "100-continue" in headers["expect"].lower()
         served.target = self._url
         served.source = self
-        served.in_chunks = version != _OLD
+        self._call = served
         if self._running is None:
             self._start_handling(served)
         else:
@@ -244,9 +250,10 @@ class HttpProtocol(asyncio.Protocol):
 
     def resume_body(self) -> None:
         """Read more of a request's body; first send 100 Continue if the client waits for it."""
-        if self._expects_100_continue and not self._transport.is_closing():
+        served = self._running
+        if served is not None and served.expects_continue and not self._transport.is_closing():
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._expects_100_continue = False
+            served.expects_continue = False
         self._resume_reading()
 
     # -- responses
@@ -274,7 +281,8 @@ class HttpProtocol(asyncio.Protocol):
             elif served.response_started or served.disconnected:
                 self._transport.abort()  # without a last chunk, clients see that the body is incomplete
             else:
-                self._transport.write(STATUS_LINE[500] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+                failure = f"{STATUS_LINE[500]}content-length: 0\r\nconnection: close\r\n\r\n"
+                self._transport.write(failure.encode())
                 self._transport.close()
         finally:
             self.calls.discard(served)
@@ -306,14 +314,12 @@ class HttpProtocol(asyncio.Protocol):
     def _encode_head(self, served: ServedCall, response: Response) -> bytes:
         """Return the bytes of a response's status line and headers; discard the unread body of its request."""
         served.response_started = True
-        more = [] if served.keep_alive else ["connection: close\r\n"]
+        framing = "" if served.keep_alive else "connection: close\r\n"
         if isinstance(response.body, bytes):
             served.in_chunks = False
-            return encode_head(response, f"content-length: {len(response.body)}\r\n", *more)
+            return encode_head(response, f"content-length: {len(response.body)}\r\n{framing}")
         served.in_chunks = served.in_chunks and served.method != "HEAD" and "content-length" not in response.headers
-        if served.in_chunks:
-            more.append("transfer-encoding: chunked\r\n")
-        return encode_head(response, *more)
+        return encode_head(response, f"{framing}transfer-encoding: chunked\r\n" if served.in_chunks else framing)
 
     async def _send_in_pieces(self, served: ServedCall, response: Response, pieces: AsyncIterator[bytes]) -> None:
         """Send each piece of a body that is an iterator, until it ends or the client disconnects."""
@@ -388,7 +394,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport.write(self._encode_head(served, response))
         if self._call is served and not self._in_headers:  # no pipelined request
             self._parser = None
-            self._headers, self._url = [], b""
+            self._headers, self._url = {}, b""
         async for piece in pushed.beginning():
             if self._writable:
                 await self._writable.wait()

@@ -19,31 +19,33 @@ It is also the maximum size of a write: for larger ones OpenSSL allocates memory
 """
 
 
-class _StatusLines(dict[int, bytes]):
-    """HTTP status lines as bytes by code; also for codes from 600 to 999, which proxied servers send."""
+class _StatusLines(dict[int, str]):
+    """HTTP status lines by code; also for codes from 600 to 999, which proxied servers send."""
 
-    def __missing__(self, code: int) -> bytes:
-        return b"HTTP/1.1 %d \r\n" % code if 600 <= code <= 999 else self[500]
-
-
-STATUS_LINE = _StatusLines(
-    {code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n".encode() for code in range(100, 600)}
-)
+    def __missing__(self, code: int) -> str:
+        return f"HTTP/1.1 {code} \r\n" if 600 <= code <= 999 else self[500]
 
 
-def encode_head(response: Response, *more: str) -> bytes:
-    """Return status line and headers as bytes, then the lines in `more`. Raise ValueError for a line break or NUL."""
-    text, count = f"content-type: {response.content_type}\r\n", 1 + len(response.headers)
+STATUS_LINE = _StatusLines({code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n" for code in range(100, 600)})
+
+
+def encode_head(response: Response, framing: str = "") -> bytes:
+    """Return status line and headers as bytes, with the header lines in `framing`, which say where the body ends.
+
+    Raise ValueError for a line break or NUL in a header.
+    """
+    headers = response.headers
+    text, count = f"content-type: {response.content_type}\r\n", 1
     if response.request_id:
-        text, count = f"{text}audit-id: {response.request_id}\r\n", count + 1
-        if "cache-control" not in response.headers:
-            text, count = f"{text}cache-control: no-cache, private\r\n", count + 1
-    if response.headers:
-        text += "".join([f"{name}: {value}\r\n" for name, value in response.headers.items()])
+        text, count = f"{text}audit-id: {response.request_id}\r\n", 2
+        if "cache-control" not in headers:
+            text, count = f"{text}cache-control: no-cache, private\r\n", 3
+    if headers:
+        text += "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        count += len(headers)
     if not text.count("\n") == text.count("\r") == count or "\0" in text:
         raise ValueError("a header of a response has a line break in it")
-    status, date = STATUS_LINE[response.status], _date_at(int(time.time()))
-    head = b"%b%b%b%b" % (status, date, text.encode("latin-1"), "".join(more).encode())
+    head = f"{STATUS_LINE[response.status]}{_date_at(int(time.time()))}{text}{framing}".encode("latin-1")
     if response.warnings:
         for warning in limited_warnings(response.warnings):
             head += b"warning: %b\r\n" % warning_header(warning).encode()
@@ -51,8 +53,8 @@ def encode_head(response: Response, *more: str) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _date_at(second: int) -> bytes:
-    return f"date: {formatdate(second, usegmt=True)}\r\n".encode()
+def _date_at(second: int) -> str:
+    return f"date: {formatdate(second, usegmt=True)}\r\n"
 
 
 def encode_chunk(data: bytes) -> bytes:

@@ -29,7 +29,6 @@ _PATCHES = frozenset(f"application/{way}+json" for way in ("json-patch", "merge-
 _COMMON = _PATCHES | {JSON, PROTOBUF}
 """The most frequent media types of request bodies, to be compared first."""
 _NOT_TRUE = frozenset({"0", "false"})
-_LINE_BREAK = "\n"
 
 
 class Request(msgspec.Struct, kw_only=True):
@@ -242,12 +241,6 @@ def _match_clause(clause: Clause) -> Accepted | None:
     return Accepted(form, shown_as, group, version)
 
 
-def headers_by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by lower-case name; repeated ones joined by commas, Impersonate headers by line breaks."""
-    headers: dict[str, str] = {}
-    for raw_name, raw_value in raw:
-        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-        if name in headers:
-            value = f"{headers[name]}{_LINE_BREAK if name.startswith('impersonate-') else ', '}{value}"
-        headers[name] = value
-    return headers
+def join_header(name: str, first: str, second: str) -> str:
+    """Return two values of a repeated header as one, joined by a comma; of an Impersonate header, by a line break."""
+    return "\n".join((first, second)) if name.startswith("impersonate-") else f"{first}, {second}"
