@@ -68,35 +68,32 @@ def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
     """Return the resource in a URL path (percent-decoded); None if the path names no served resource."""
     proxy = _PROXY.match(path) if "/proxy/" in path else None
     path, proxied = (proxy[1], proxy[2]) if proxy else (path, "")
-    parts = path.strip("/").split("/") if path.startswith("/") else [""]
-    if parts[0] == "api":
-        group, version, rest = "", "".join(parts[1:2]), parts[2:]
-    elif parts[0] == "apis":
-        group, version, rest = "".join(parts[1:2]), "".join(parts[2:3]), parts[3:]
-    else:
+    prefix, *parts = path.strip("/").split("/") if path.startswith("/") else [""]
+    if prefix == "api":
+        parts.insert(0, "")  # the core group
+    elif prefix != "apis":
         return None
-    watch = len(rest) > 1 and rest[0] == "watch"
-    rest = rest[watch:]
-    if not rest or not all(rest):
+    if len(parts) < 3 or not all(parts[2:]):
         return None
+    group, version = parts[0], parts[1]
+    watch = parts[2] == "watch" and len(parts) > 3
+    rest = parts[3:] if watch else parts[2:]
     route = None
     if rest[0] == "namespaces" and len(rest) >= 3:
         kind = scheme.resource(group, version, rest[2])
         if kind is not None and kind.namespaced:  # otherwise it is a subresource of the namespace, such as `status`
-            route = _resource(scheme, group, version, rest[1], rest[2:], watch=watch)
-    route = route or _resource(scheme, group, version, "", rest, watch=watch)
+            route = _route_to(kind, rest[1], rest[3:], watch=watch)
+    if route is None and (kind := scheme.resource(group, version, rest[0])) is not None:
+        route = _route_to(kind, "", rest[1:], watch=watch)
     return replace(route, path=proxied) if route and proxied else route
 
 
-def _resource(
-    scheme: Scheme, group: str, version: str, namespace: str, rest: list[str], *, watch: bool
-) -> ResourceRoute | None:
-    kind = scheme.resource(group, version, rest[0])
-    if kind is None or len(rest) > 3:
+def _route_to(kind: Kind, namespace: str, rest: list[str], *, watch: bool) -> ResourceRoute | None:
+    """Return the route to a kind's objects for the rest of a path: name and subresource. None if they do not fit."""
+    if len(rest) > 2 or (rest and kind.namespaced and not namespace):
         return None
-    if kind.namespaced and not namespace and len(rest) > 1:
-        return None
-    name, subresource = (*rest[1:], "", "")[:2]
+    name = rest[0] if rest else ""
+    subresource = rest[1] if len(rest) > 1 else ""
     if subresource and kind.subresource(subresource) is None:
         return None
     return ResourceRoute(kind, namespace, name, subresource, watch)
