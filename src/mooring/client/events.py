@@ -11,11 +11,11 @@ dropped. While the component has more urgent writes (`is_busy`), events wait for
 
 import asyncio
 import socket
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Generic, Literal, Self, TypeVar
+from typing import Literal, Self
 
 import msgspec
 
@@ -25,13 +25,13 @@ from mooring.api.errors import StatusError
 from mooring.api.events_v1 import Event, EventSeries
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.base import logs
+from mooring.base.bounded_cache import BoundedCache
 from mooring.base.tasks import run_until_one_ends
 from mooring.base.token_bucket import TokenBucket
 from mooring.client.client import Client, PatchType
 from mooring.client.errors import ClientError
 from mooring.client.workqueue import Backoff, WorkQueue
 
-V = TypeVar("V")
 EventKind = Literal["Normal", "Warning"]
 
 _SERIES_SECONDS = 360.0
@@ -115,8 +115,8 @@ class EventRecorder:
         self._unwritten: dict[_Key, _Series] = {}
         self._unwritten_by_limit: Counter[_LimitKey] = Counter()
         """The number of unwritten events of each namespace and reason."""
-        self._series: _LruMap[_Key, _Series] = _LruMap(_MAX_SERIES)
-        self._budgets: _LruMap[_Key, TokenBucket] = _LruMap(_MAX_SERIES)
+        self._series: BoundedCache[_Key, _Series] = BoundedCache(_MAX_SERIES)
+        self._budgets: BoundedCache[_Key, TokenBucket] = BoundedCache(_MAX_SERIES)
         """The token bucket for events of each object and reason."""
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
         self._writer: asyncio.Task[None] | None = None
@@ -187,9 +187,7 @@ class EventRecorder:
     async def stop(self, seconds: float = 2.0) -> None:
         """Write the queued events for at most `seconds`, then end the background task."""
         self._process_calls()
-        for key, series in [*self._unwritten.items(), *self._series.items()]:
-            if series.count > series.written:
-                self._queue.add(key)
+        self._queue.add_delayed_now()
         self._queue.shut_down()
         self._closing.set()
         try:
@@ -342,29 +340,3 @@ class EventRecorder:
 def _is_retriable(error: Exception) -> bool:
     """Return whether writing an event may succeed later: the server was not reached, failed, or asked to wait."""
     return not isinstance(error, StatusError) or error.status.code >= 500 or error.status.code == 429
-
-
-_K = TypeVar("_K")
-
-
-class _LruMap(Generic[_K, V]):
-    """A map of bounded size that evicts the entry which was used least recently."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._entries: OrderedDict[_K, V] = OrderedDict()
-
-    def get(self, key: _K) -> V | None:
-        value = self._entries.get(key)
-        if value is not None:
-            self._entries.move_to_end(key)
-        return value
-
-    def put(self, key: _K, value: V) -> None:
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._size:
-            self._entries.popitem(last=False)
-
-    def items(self) -> list[tuple[_K, V]]:
-        return list(self._entries.items())

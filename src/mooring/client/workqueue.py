@@ -115,6 +115,12 @@ class WorkQueue(Generic[K]):
         self.add_after(item, delay)
         return delay
 
+    def add_delayed_now(self) -> None:
+        """Add all delayed items at once, without waiting until they are due."""
+        for item in list(self._due):
+            self.add(item)
+        self._due.clear()
+
     def forget(self, item: K) -> None:
         """Reset an item's count of failures, because it succeeded."""
         self._failures.pop(item, None)
