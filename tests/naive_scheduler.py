@@ -22,7 +22,7 @@ from mooring.api.quantity import Quantity, parse
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.pod_affinity import AffinityTerm, compile_affinity_term
-from mooring.controllers.workloads.daemon_nodes import spec_for
+from mooring.controllers.workloads.daemon_nodes import pin_spec_to_node
 from mooring.scheduler.columns.signatures import pinned_node
 from mooring.scheduler.deciding.engine import Engine
 
@@ -571,7 +571,7 @@ class Random:
         metadata = msgspec.structs.replace(template.metadata, uid=name, name=name, labels=labels)
         spec = template.spec
         if pinned_node(spec):
-            pinned = spec_for(spec, f"node-{self.lot.choice('123')}")
+            pinned = pin_spec_to_node(spec, f"node-{self.lot.choice('123')}")
             spec = msgspec.structs.replace(spec, affinity=pinned.affinity)
         return msgspec.structs.replace(template, metadata=metadata, spec=spec)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.controllers.programs.sandbox import Mount, create_layer, isolation_command, report_process_id
+from mooring.controllers.programs.sandbox import Mount, build_isolation_command, create_layer, report_process_id_options
 
 pytestmark = [
     pytest.mark.req("S.6"),
@@ -36,9 +36,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def run(folder: Path, script: str, *mounts: Mount) -> subprocess.CompletedProcess[str]:
     usr = Mount("/usr", Path("/usr"), read_only=True)
     create_layer(folder / "layer")
-    words = isolation_command(folder / "image", folder / "layer", [usr, *mounts], hostname="h", directory="/")
+    words = build_isolation_command(folder / "image", folder / "layer", [usr, *mounts], hostname="h", directory="/")
     with Path(os.devnull).open("w") as info:
-        command = [*words, *report_process_id(info.fileno()), "/bin/sh", "-c", script]
+        command = [*words, *report_process_id_options(info.fileno()), "/bin/sh", "-c", script]
         return subprocess.run(
             command, pass_fds=(info.fileno(),), capture_output=True, text=True, timeout=60, check=False, env={}
         )

@@ -14,7 +14,7 @@ from mooring.controllers.simulated_nodes.commands import (
     STEPS_A_SECOND,
     Commands,
     StepsUsedUpError,
-    rules_of,
+    read_rules,
 )
 from mooring.shell import machine
 from mooring.testing.builders import made
@@ -61,7 +61,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 )
 def test_the_containers_of_a_pod_share_a_budget(scripts: list[str], steps: list[int]) -> None:
     attacker = pod("a", *scripts)
-    run = Commands(lambda: 0.0).run_of(attacker, rules_of(attacker), 0, NOW)
+    run = Commands(lambda: 0.0).find_run(attacker, read_rules(attacker), 0, NOW)
     assert run.seconds is None
     assert sum(steps) <= STEPS_A_POD
 
@@ -72,14 +72,14 @@ def test_the_pods_of_a_namespace_wait_for_each_other_and_no_others_do() -> None:
     attackers = [pod(f"p{number}", *[LOOP] * 4) for number in range(100)]
     most = int(STEPS_A_SECOND / STEPS_A_POD) + 1
     for each in attackers[:most]:
-        commands.run_of(each, rules_of(each), 0, NOW)
+        commands.find_run(each, read_rules(each), 0, NOW)
     with pytest.raises(StepsUsedUpError) as waits:
-        commands.run_of(attackers[most], rules_of(attackers[most]), 0, NOW)
+        commands.find_run(attackers[most], read_rules(attackers[most]), 0, NOW)
     other = pod("other", "sleep 3; exit 4", namespace="elsewhere")
-    assert commands.run_of(other, rules_of(other), 0, NOW).exit_codes == {"c0": 4}
+    assert commands.find_run(other, read_rules(other), 0, NOW).exit_codes == {"c0": 4}
     time = waits.value.seconds + 1
     last = attackers[-1]
-    assert commands.run_of(last, rules_of(last), 0, NOW).seconds is None
+    assert commands.find_run(last, read_rules(last), 0, NOW).seconds is None
 
 
 async def test_a_pod_with_many_containers_does_not_use_up_the_events_of_others() -> None:

@@ -87,10 +87,10 @@ def deleted(found: Json) -> Json:
 
 def _running(found: Pod) -> Pod:
     found.status.phase = "Running"
-    found.status.conditions = pod_status.conditions(
+    found.status.conditions = pod_status.build_conditions(
         found, "2026-01-01T00:00:00Z", sandbox=True, containers_ready=True, phase="Running"
     )
-    found.status.container_statuses = pod_status.running(found, "2026-01-01T00:00:00Z", 0, True, [])
+    found.status.container_statuses = pod_status.build_running_statuses(found, "2026-01-01T00:00:00Z", 0, True, [])
     return found
 
 

@@ -296,7 +296,7 @@ _BATCH_SECONDS = 0.1
 """Rules that appear within this time are written to a node in one patch."""
 
 
-class NodeLabels(Controller):
+class NodeLabelController(Controller):
     """The controller that writes the bridge's labels of nodes; reconciles nodes by name."""
 
     name = "bridge-nodes"

@@ -53,7 +53,7 @@ def _validate(pod: Pod) -> list[str]:
     return [str(error) for error in validate_constraint_annotations(pod, _ANNOTATIONS, RULES)]
 
 
-class PodConstraints(Controller):
+class PodConstraintController(Controller):
     """The controller that releases pods with constraint annotations or the scheduling gate; reconciles them by key."""
 
     name = "bridge-pods"

@@ -5,8 +5,8 @@ from prometheus_client import CollectorRegistry
 from mooring.api.errors import StatusError
 from mooring.base import logs
 from mooring.bridge.checking import check
-from mooring.bridge.cluster import BridgedCluster, NodeLabels
-from mooring.bridge.pods import COMPONENT, PodConstraints
+from mooring.bridge.cluster import BridgedCluster, NodeLabelController
+from mooring.bridge.pods import COMPONENT, PodConstraintController
 from mooring.bridge.webhooks import TimedEviction
 from mooring.client import Client, ClientError, Informers, LeaseTimes
 from mooring.client.leader_election import LeaderElection
@@ -32,7 +32,10 @@ class Bridge(ControllerSet):
         self._namespace = namespace
         self.context = Context(client, Informers(client), registry=registry or CollectorRegistry())
         self.cluster = BridgedCluster()
-        labels, pods = NodeLabels(self.context, self.cluster), PodConstraints(self.context, self.cluster)
+        labels, pods = (
+            NodeLabelController(self.context, self.cluster),
+            PodConstraintController(self.context, self.cluster),
+        )
         self.controllers = {each.name: each for each in (labels, pods, TimedEviction(self.context))}
 
     async def prepare(self) -> None:

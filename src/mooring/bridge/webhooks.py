@@ -29,9 +29,9 @@ from mooring.constraints import annotations
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time, find_untolerated
 from mooring.controllers.taint_eviction import (
     TaintEviction,
-    bound_at,
-    latest_addition,
-    latest_moment,
+    binding_time,
+    latest_time_of_addition,
+    latest_unrounded_time,
     no_execute_taints,
 )
 
@@ -199,10 +199,12 @@ def _is_due(pod: Pod, node: Node, now: datetime) -> bool:
     due = eviction_time(
         no_execute_taints(node),
         all_tolerations(pod),
-        latest_moment(bound_at(pod), now),
+        latest_unrounded_time(binding_time(pod), now),
         plan.OPTIONS,
         now=now,
-        added_at=lambda taint: latest_addition(taint, now) or now,  # `TimedEviction` knows when it saw the taint
+        added_at=lambda taint: (
+            latest_time_of_addition(taint, now) or now
+        ),  # `TimedEviction` knows when it saw the taint
     )
     return due is not None and due <= now
 
@@ -217,14 +219,14 @@ class TimedEviction(TaintEviction):
     """Not the taint manager's: `EvictionReviews` does not know when a taint without `timeAdded` was added."""
     condition_message = "Mooring bridge: deleting because tolerationSeconds of a NoExecute taint are over"
 
-    def due(self, pod: Pod, now: datetime) -> datetime | None:
+    def compute_eviction_time(self, pod: Pod, now: datetime) -> datetime | None:
         node = self.nodes.get(pod.spec.node_name) if is_released(pod) else None
         if node is None:
             return None
         effects = frozenset({NO_EXECUTE})
         if find_untolerated(node.spec.taints, all_tolerations(pod), plan.OPTIONS, effects) is not None:
             return None
-        return super().due(pod, now)
+        return super().compute_eviction_time(pod, now)
 
     def tolerations_of(self, pod: Pod) -> list[Toleration]:
         return all_tolerations(pod)

@@ -27,7 +27,7 @@ _SELF = ("selfnodeclient", "Auto approving self kubelet client certificate after
 _OTHER = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 
 
-class CertificateApproval(Controller):
+class CertificateApprovalController(Controller):
     """The controller that approves kubelets' certificate requests; reconciles them by name."""
 
     name = "certificatesigningrequest-approving"
@@ -50,7 +50,7 @@ class CertificateApproval(Controller):
         if certificate_requests.rejection_reason(KUBELET_CLIENT, request, csr.spec.usages):
             return
         for right, message in (_SELF, _OTHER) if csr.spec.username == request.common_name else (_OTHER,):
-            if await self._is_allowed(csr, right):
+            if await self._is_author_allowed(csr, right):
                 approved = CertificateSigningRequestCondition(
                     type=APPROVED, status="True", reason="AutoApproved", message=message
                 )
@@ -58,7 +58,7 @@ class CertificateApproval(Controller):
                 await self.client.update(structs.replace(csr, status=status), subresource="approval")
                 return
 
-    async def _is_allowed(self, csr: CertificateSigningRequest, right: str) -> bool:
+    async def _is_author_allowed(self, csr: CertificateSigningRequest, right: str) -> bool:
         spec = csr.spec
         wanted = ResourceAttributes(group=_GROUP, resource=_RESOURCE, subresource=right, verb="create", version="*")
         review = SubjectAccessReviewSpec(

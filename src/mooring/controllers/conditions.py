@@ -23,12 +23,12 @@ def find_condition(conditions: Iterable[C], kind: str) -> C | None:
     return next((each for each in conditions if each.type == kind), None)
 
 
-def is_true(conditions: Iterable[C], kind: str) -> bool:
+def is_condition_true(conditions: Iterable[C], kind: str) -> bool:
     """Return whether a status has a condition of a type with the status True."""
     return any(each.type == kind and each.status == "True" for each in conditions)
 
 
-def new_condition(
+def build_condition(
     cls: Callable[..., T], before: Iterable[Any], content: tuple[str, str, str, str], now: str, **fields: Any
 ) -> T:
     """Build a condition from type, status, reason and message; keep the transition time if `before` has its status."""
@@ -38,7 +38,7 @@ def new_condition(
     return cls(type=kind, status=status, reason=reason, message=message, last_transition_time=since or now, **fields)
 
 
-def disruption_target(reason: str, message: str, now: datetime) -> dict[str, str]:
+def disruption_target_condition(reason: str, message: str, now: datetime) -> dict[str, str]:
     """Return the condition DisruptionTarget, which says why a pod is about to be deleted, for a status patch."""
     condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
     return {**condition, "lastTransitionTime": times.to_seconds(now)}

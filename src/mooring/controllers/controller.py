@@ -68,7 +68,11 @@ class CustomKinds:
         """By definition, its generation and its kind."""
         self._handlers: list[tuple[KindHandler, KindHandler]] = []
         definitions = informers.of(CustomResourceDefinition)
-        definitions.add_handler(added=self._update, updated=lambda _, new: self._update(new), deleted=self._remove)
+        definitions.add_handler(
+            added=self._handle_definition,
+            updated=lambda _, new: self._handle_definition(new),
+            deleted=self._remove_kind,
+        )
 
     def follow(self, added: KindHandler, removed: KindHandler) -> None:
         """Call `added` for every kind, including those that exist already, and `removed` when one is removed."""
@@ -76,12 +80,12 @@ class CustomKinds:
         for _, kind in self._known.values():
             added(kind)
 
-    def _update(self, definition: CustomResourceDefinition) -> None:
+    def _handle_definition(self, definition: CustomResourceDefinition) -> None:
         known = self._known.get(definition.metadata.name)
         generation = definition.metadata.generation
         if known is not None and known[0] == generation and holds(definition, ESTABLISHED):
             return
-        self._remove(definition)
+        self._remove_kind(definition)
         served = [version for version in definition.spec.versions if version.served]
         if not served or not holds(definition, ESTABLISHED):
             return
@@ -95,7 +99,7 @@ class CustomKinds:
         for added, _ in self._handlers:
             added(kind)
 
-    def _remove(self, definition: CustomResourceDefinition) -> None:
+    def _remove_kind(self, definition: CustomResourceDefinition) -> None:
         known = self._known.pop(definition.metadata.name, None)
         if known is None:
             return
@@ -220,32 +224,32 @@ class Controller(ABC):
     async def run(self) -> None:
         """Reconcile keys from the queue, and run `periodic`, until cancelled. Called when all informers have synced."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._work(tasks, self.workers - 1))
+            tasks.create_task(self._run_worker(tasks, self.workers - 1))
             for work in self.periodic:
                 tasks.create_task(work())
 
-    async def _work(self, tasks: asyncio.TaskGroup, more: int) -> None:
+    async def _run_worker(self, tasks: asyncio.TaskGroup, more: int) -> None:
         """Reconcile keys until the queue shuts down; start another worker at the first key, if `more` may start."""
         while (key := await self.queue.get()) is not None:
             if more > 0:
-                tasks.create_task(self._work(tasks, more - 1))
+                tasks.create_task(self._run_worker(tasks, more - 1))
                 more = 0
             try:
-                await self._reconcile(key)
+                await self._reconcile_and_requeue(key)
             finally:
                 self.queue.done(key)
 
-    async def _reconcile(self, key: str) -> None:
+    async def _reconcile_and_requeue(self, key: str) -> None:
         try:
             again = await self.reconcile(key)
         except (StatusError, ClientError) as error:
-            delay = self._try_again(key)
+            delay = self._requeue_after_failure(key)
             quiet = isinstance(error, errors.Conflict | errors.NotFound)  # the cache was stale
             (log.debug if quiet else log.info)(
                 "%s: %s, trying again in %.1f s: %s", self.name, key, delay, error, extra={"fields": {"key": key}}
             )
         except Exception:
-            delay = self._try_again(key)
+            delay = self._requeue_after_failure(key)
             log.exception("%s: unexpected error while reconciling %s, trying again in %.1f s", self.name, key, delay)
         else:
             self._succeeded.inc()
@@ -253,12 +257,12 @@ class Controller(ABC):
             if again is not None:
                 self.queue.add_after(key, again)
 
-    def _try_again(self, key: str) -> float:
+    def _requeue_after_failure(self, key: str) -> float:
         self._failed.inc()
         return self.queue.add_rate_limited(key)
 
 
-Factory = Callable[[Context], Controller]
+ControllerFactory = Callable[[Context], Controller]
 
 
 def index_by_namespace(informer: Informer[T]) -> Index[T]:
@@ -270,15 +274,15 @@ def index_by_owner(informer: Informer[T]) -> Index[T]:
     return informer.index("owner", lambda obj: [owner.uid for owner in obj.metadata.owner_references])
 
 
-async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], at_once: int) -> None:
+async def for_each_concurrently(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], at_once: int) -> None:
     """Call a function for each item, several concurrently. An error or a cancellation ends all calls."""
     left = iter(items)  # shared: each task takes the next one
 
-    async def take() -> None:
+    async def process_remaining() -> None:
         for item in left:
             await work(item)
 
-    tasks = [asyncio.create_task(take()) for _ in range(at_once)]
+    tasks = [asyncio.create_task(process_remaining()) for _ in range(at_once)]
     try:
         await asyncio.gather(*tasks)
     finally:

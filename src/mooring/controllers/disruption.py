@@ -18,17 +18,17 @@ from mooring.api.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
 from mooring.api.states import controller_of, has_ended
 from mooring.client import Informer, key_of
 from mooring.constraints import disruption_budgets
-from mooring.controllers.conditions import new_condition
+from mooring.controllers.conditions import build_condition
 from mooring.controllers.controller import Context, Controller, index_by_namespace
 
 DELETION_TIMEOUT_SECONDS = 120
 
 
-class ScaleError(ValueError):
+class UnknownScaleError(ValueError):
     """The number of pods that a budget's owners should have is unknown; the message says why."""
 
 
-class DisruptionBudgets(Controller):
+class DisruptionBudgetController(Controller):
     """The controller of PodDisruptionBudgets; reconciles them by key."""
 
     name = "disruption"
@@ -48,16 +48,16 @@ class DisruptionBudgets(Controller):
             "ReplicationController": context.informers.of(ReplicationController),
         }
         self.follow(self._budgets)
-        self.follow(self._pods, self._pod_changed, deleted=True)
+        self.follow(self._pods, self._enqueue_budgets_of_pod, deleted=True)
         for informer in self._scaled.values():
-            informer.add_handler(updated=self._scale_changed)
+            informer.add_handler(updated=self._enqueue_budgets_if_scaled)
 
-    def _pod_changed(self, pod: Pod) -> None:
+    def _enqueue_budgets_of_pod(self, pod: Pod) -> None:
         for budget in self._by_namespace.get(pod.metadata.namespace):
             if disruption_budgets.selects(budget, pod):
                 self.enqueue(budget)
 
-    def _scale_changed(self, old: Any, new: Any) -> None:
+    def _enqueue_budgets_if_scaled(self, old: Any, new: Any) -> None:
         if old.spec.replicas != new.spec.replicas:
             for budget in self._by_namespace.get(new.metadata.namespace):
                 self.enqueue(budget)
@@ -73,10 +73,10 @@ class DisruptionBudgets(Controller):
         healthy = sum(disruption_budgets.is_healthy(pod) and pod.metadata.name not in disrupted for pod in pods)
         try:
             expected, desired = disruption_budgets.expected_and_desired(
-                budget.spec, len(pods), lambda: self._count_desired(pods)
+                budget.spec, len(pods), lambda: self._count_desired_pods(pods)
             )
             problem = ""
-        except (ScaleError, PercentError) as error:
+        except (UnknownScaleError, PercentError) as error:
             expected, desired, problem = 0, 0, str(error)
             self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", problem)
         allowed = disruption_budgets.disruptions_allowed(healthy, expected, desired)
@@ -87,7 +87,7 @@ class DisruptionBudgets(Controller):
             current_healthy=healthy,
             desired_healthy=desired,
             expected_pods=expected,
-            conditions=[_condition(budget, allowed, problem, now)],
+            conditions=[_build_condition(budget, allowed, problem, now)],
         )
         if status != budget.status:
             await self.client.update_status(structs.replace(budget, status=status))
@@ -113,31 +113,33 @@ class DisruptionBudgets(Controller):
             again = min(remaining, again or remaining)
         return left, again
 
-    def _count_desired(self, pods: list[Pod]) -> int:
+    def _count_desired_pods(self, pods: list[Pod]) -> int:
         replicas: dict[str, int] = {}
         for pod in pods:
             name = pod.metadata.name
             owner = controller_of(pod.metadata)
             if owner is None:
-                raise ScaleError(f'found no controllers for pod "{name}"')
-            found = self._find_owner(owner, pod.metadata.namespace)
+                raise UnknownScaleError(f'found no controllers for pod "{name}"')
+            found = self._find_scaled_owner(owner, pod.metadata.namespace)
             above = controller_of(found.metadata) if isinstance(found, ReplicaSet) else None
             if above is not None:
-                found = self._find_owner(above, pod.metadata.namespace) or found
+                found = self._find_scaled_owner(above, pod.metadata.namespace) or found
             if found is None:
-                raise ScaleError(f'found no controllers for pod "{name}"')
+                raise UnknownScaleError(f'found no controllers for pod "{name}"')
             wanted = found.spec.replicas
             replicas[found.metadata.uid] = 1 if wanted is None else wanted
         return sum(replicas.values())
 
-    def _find_owner(self, owner: OwnerReference, namespace: str) -> Any:
+    def _find_scaled_owner(self, owner: OwnerReference, namespace: str) -> Any:
         informer = self._scaled.get(owner.kind)
         found = informer.get(owner.name, namespace) if informer is not None else None
         return found if found is not None and found.metadata.uid == owner.uid else None
 
 
-def _condition(budget: PodDisruptionBudget, allowed: int, problem: str, now: datetime) -> Condition:
+def _build_condition(budget: PodDisruptionBudget, allowed: int, problem: str, now: datetime) -> Condition:
     reason = "SyncFailed" if problem else ("SufficientPods" if allowed else "InsufficientPods")
     content = ("DisruptionAllowed", "True" if allowed else "False", reason, problem)
     seen = budget.metadata.generation
-    return new_condition(Condition, budget.status.conditions, content, times.to_seconds(now), observed_generation=seen)
+    return build_condition(
+        Condition, budget.status.conditions, content, times.to_seconds(now), observed_generation=seen
+    )

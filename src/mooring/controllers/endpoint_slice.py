@@ -27,7 +27,7 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import has_ended, is_ready
 from mooring.client import Client, Informer
 from mooring.controllers.controller import Context, Controller, index_by_namespace
-from mooring.controllers.workloads.ownership import Expectations, controller_reference
+from mooring.controllers.workloads.ownership import Expectations, build_controller_reference
 from mooring.controllers.workloads.pod_control import is_namespace_terminating
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS
 
@@ -39,7 +39,7 @@ LARGEST = 100
 Ports = tuple[tuple[str, str, int, str | None], ...]
 
 
-class ServiceController(Controller):
+class ServiceBasedController(Controller):
     """The base of controllers that reconcile a Service when it or a pod that it selects changes."""
 
     def __init__(self, context: Context) -> None:
@@ -49,20 +49,24 @@ class ServiceController(Controller):
         pods: Informer[Pod] = context.informers.of(Pod)
         self._pods_by_namespace = index_by_namespace(pods)
         self.follow(self._services, deleted=True)
-        pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
+        pods.add_handler(
+            added=self._enqueue_services_of_pod,
+            updated=self._enqueue_services_of_updated_pod,
+            deleted=self._enqueue_services_of_pod,
+        )
 
-    def _pod_changed(self, pod: Pod) -> None:
+    def _enqueue_services_of_pod(self, pod: Pod) -> None:
         for service in self._by_namespace.get(pod.metadata.namespace):
-            if selects(service, pod):
+            if is_pod_selected(service, pod):
                 self.enqueue(service)
 
-    def _pod_updated(self, old: Pod, new: Pod) -> None:
-        self._pod_changed(new)
+    def _enqueue_services_of_updated_pod(self, old: Pod, new: Pod) -> None:
+        self._enqueue_services_of_pod(new)
         if old.metadata.labels != new.metadata.labels:
-            self._pod_changed(old)
+            self._enqueue_services_of_pod(old)
 
 
-class EndpointSlices(ServiceController):
+class EndpointSliceController(ServiceBasedController):
     """The controller that writes the EndpointSlices of Services; reconciles Services by key."""
 
     name = "endpointslice"
@@ -73,18 +77,20 @@ class EndpointSlices(ServiceController):
         self._slices: Informer[EndpointSlice] = context.informers.of(EndpointSlice)
         self._by_service = self._slices.index("service", lambda found: service_keys(found, MANAGER))
         self._slices.add_handler(
-            added=self._slice_added, updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed
+            added=self._enqueue_waiting_service,
+            updated=lambda _, new: self._enqueue_service_of_slice(new),
+            deleted=self._enqueue_service_of_slice,
         )
         self._expectations = Expectations(self.clock)
         self._waiting: set[str] = set()
         """Services that changed while a new slice was not in the cache yet."""
 
-    def _slice_added(self, found: EndpointSlice) -> None:
+    def _enqueue_waiting_service(self, found: EndpointSlice) -> None:
         for key in service_keys(found, MANAGER):
             if key in self._waiting:
                 self.queue.add(key)
 
-    def _slice_changed(self, found: EndpointSlice) -> None:
+    def _enqueue_service_of_slice(self, found: EndpointSlice) -> None:
         for key in service_keys(found, MANAGER):
             self.queue.add(key)
 
@@ -103,18 +109,20 @@ class EndpointSlices(ServiceController):
             return None
         by_ports: dict[Ports, dict[str, Endpoint]] = {}
         for pod in self._pods_by_namespace.get(service.metadata.namespace):
-            if pod.status.pod_ip and not has_ended(pod) and selects(service, pod):
-                by_ports.setdefault(ports_of(service, pod), {})[pod.metadata.uid] = self._build_endpoint(service, pod)
+            if pod.status.pod_ip and not has_ended(pod) and is_pod_selected(service, pod):
+                by_ports.setdefault(resolve_ports(service, pod), {})[pod.metadata.uid] = self._build_endpoint(
+                    service, pod
+                )
         if not by_ports:
-            by_ports[ports_of(service, None)] = {}  # an empty slice: no endpoints
+            by_ports[resolve_ports(service, None)] = {}  # an empty slice: no endpoints
         slices = {found.metadata.name: found for found in present}
         for ports, endpoints in by_ports.items():
-            await self._write(key, service, ports, endpoints, slices)
+            await self._write_slices(key, service, ports, endpoints, slices)
         for found in slices.values():
             await self.delete(found)
         return None
 
-    async def _write(
+    async def _write_slices(
         self, key: str, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
     ) -> None:
         """Write a Service's endpoints with the given ports: reuse slices with these ports, and create further ones.
@@ -140,7 +148,7 @@ class EndpointSlices(ServiceController):
         for present, kept in plan:
             if present is None:
                 created = await self.client.create(
-                    new_slice(self.client, service, MANAGER, endpoints=kept, ports=wanted, family="IPv4")
+                    build_slice(self.client, service, MANAGER, endpoints=kept, ports=wanted, family="IPv4")
                 )
                 self._expectations.record_write(key, self._slices, created)
             elif list(present.endpoints) != kept:
@@ -171,22 +179,22 @@ def service_keys(found: EndpointSlice, manager: str) -> list[str]:
     return [f"{found.metadata.namespace}/{labels[SERVICE_NAME]}"]
 
 
-def selects(service: Service, pod: Pod) -> bool:
+def is_pod_selected(service: Service, pod: Pod) -> bool:
     """Return whether a Service has a selector that matches a pod."""
     selector, labels = service.spec.selector, pod.metadata.labels
     return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
 
 
-def ports_of(service: Service, pod: Pod | None) -> Ports:
+def resolve_ports(service: Service, pod: Pod | None) -> Ports:
     """Return a Service's ports with the target numbers in a pod; leave out named target ports that the pod lacks."""
     return tuple(
         (port.name, port.protocol or "TCP", number, port.app_protocol)
         for port in service.spec.ports
-        for number in _target_numbers(port, pod)
+        for number in _resolve_target_port(port, pod)
     )
 
 
-def _target_numbers(port: ServicePort, pod: Pod | None) -> Iterator[int]:
+def _resolve_target_port(port: ServicePort, pod: Pod | None) -> Iterator[int]:
     target = port.target_port or port.port
     if isinstance(target, int):
         yield target
@@ -198,14 +206,14 @@ def _target_numbers(port: ServicePort, pod: Pod | None) -> Iterator[int]:
                 return
 
 
-def new_slice(
+def build_slice(
     client: Client, owner: Resource, manager: str, *, endpoints: list[Endpoint], ports: list[EndpointPort], family: str
 ) -> EndpointSlice:
     """Return a new slice for a Service, controlled by `owner`: the Service itself, or its Endpoints."""
     meta = owner.metadata
     made = ObjectMeta(generate_name=f"{meta.name}-", namespace=meta.namespace)
     made.labels = meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: manager}
-    made.owner_references = [controller_reference(client, owner)]
+    made.owner_references = [build_controller_reference(client, owner)]
     return EndpointSlice(metadata=made, address_type=family, endpoints=endpoints, ports=ports)
 
 
@@ -218,7 +226,7 @@ _NOT_COPIED = frozenset(
 _MAX_ADDRESSES = 1000
 
 
-class EndpointSliceMirroring(Controller):
+class EndpointSliceMirroringController(Controller):
     """Mirror Endpoints of Services without a selector: one slice for each subset and address family.
 
     Not mirrored: Endpoints that are labelled so, and leader-election records.
@@ -234,9 +242,9 @@ class EndpointSliceMirroring(Controller):
         self._by_service = self._slices.index("mirrored", lambda found: service_keys(found, MIRROR_MANAGER))
         self.follow(self._endpoints, deleted=True)
         self.follow(self._services, deleted=True)  # a Service has the name of its Endpoints
-        self.follow(self._slices, self._slice_changed, deleted=True)
+        self.follow(self._slices, self._enqueue_service_of_slice, deleted=True)
 
-    def _slice_changed(self, found: EndpointSlice) -> None:
+    def _enqueue_service_of_slice(self, found: EndpointSlice) -> None:
         for key in service_keys(found, MIRROR_MANAGER):
             self.queue.add(key)
 
@@ -244,7 +252,7 @@ class EndpointSliceMirroring(Controller):
         endpoints, service = self._endpoints.by_key(key), self._services.by_key(key)
         wanted: list[EndpointSlice] = []
         if endpoints is not None and service is not None and _is_mirrored(endpoints, service):
-            wanted = [*_mirror_endpoints(self.client, endpoints)]
+            wanted = [*_build_mirror_slices(self.client, endpoints)]
         left = list(self._by_service.get(key))
         for new in wanted:
             shape = new.address_type, list(new.ports)
@@ -269,7 +277,7 @@ def _is_mirrored(endpoints: Endpoints, service: Service) -> bool:
     return not (going or own or service.spec.selector)
 
 
-def _mirror_endpoints(client: Client, endpoints: Endpoints) -> Iterator[EndpointSlice]:
+def _build_mirror_slices(client: Client, endpoints: Endpoints) -> Iterator[EndpointSlice]:
     annotations = endpoints.metadata.annotations.items()
     for subset in endpoints.subsets:
         ports = [
@@ -278,15 +286,15 @@ def _mirror_endpoints(client: Client, endpoints: Endpoints) -> Iterator[Endpoint
             )
             for port in subset.ports
         ]
-        for family, found in _endpoints_by_family(subset).items():
-            made = new_slice(
+        for family, found in _group_by_ip_family(subset).items():
+            made = build_slice(
                 client, endpoints, MIRROR_MANAGER, endpoints=found[:_MAX_ADDRESSES], ports=ports, family=family
             )
             made.metadata.annotations = {name: text for name, text in annotations if name not in _NOT_COPIED}
             yield made
 
 
-def _endpoints_by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
+def _group_by_ip_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
     found: dict[str, list[Endpoint]] = {}
     for addresses, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
         for address in addresses:
@@ -308,7 +316,7 @@ HEADLESS = "service.kubernetes.io/headless"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 
 
-class ServiceEndpoints(ServiceController):
+class EndpointsController(ServiceBasedController):
     """The controller that writes the Endpoints of Services, which have at most 1,000 addresses; reconciles Services."""
 
     name = "endpoints"
@@ -316,9 +324,11 @@ class ServiceEndpoints(ServiceController):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._endpoints: Informer[Endpoints] = context.informers.of(Endpoints)
-        self._endpoints.add_handler(updated=lambda _, new: self._enqueue_managed(new), deleted=self._enqueue_managed)
+        self._endpoints.add_handler(
+            updated=lambda _, new: self._enqueue_if_managed(new), deleted=self._enqueue_if_managed
+        )
 
-    def _enqueue_managed(self, found: Endpoints) -> None:
+    def _enqueue_if_managed(self, found: Endpoints) -> None:
         if found.metadata.labels.get(ENDPOINTS_MANAGED_BY) == ENDPOINTS_MANAGER:
             self.enqueue(found)
 
@@ -351,25 +361,29 @@ class ServiceEndpoints(ServiceController):
 
     def _build_subsets(self, service: Service) -> tuple[list[EndpointSubset], bool]:
         by_ports: dict[Ports, EndpointSubset] = {}
-        pods = [pod for pod in self._pods_by_namespace.get(service.metadata.namespace) if _is_listed(service, pod)]
+        pods = [
+            pod
+            for pod in self._pods_by_namespace.get(service.metadata.namespace)
+            if _belongs_in_endpoints(service, pod)
+        ]
         pods.sort(key=lambda pod: pod.metadata.name)
         for pod in pods[:_MAX_ADDRESSES]:
-            ports = ports_of(service, pod)
+            ports = resolve_ports(service, pod)
             if service.spec.ports and not ports:
                 continue
             entries = [core_v1.EndpointPort(name=a, protocol=b, port=c, app_protocol=d) for a, b, c, d in ports]
             subset = by_ports.setdefault(ports, EndpointSubset(ports=entries))
             ready = service.spec.publish_not_ready_addresses or is_ready(pod)
-            (subset.addresses if ready else subset.not_ready_addresses).append(_build_address(service, pod))
+            (subset.addresses if ready else subset.not_ready_addresses).append(_build_endpoint_address(service, pod))
         return [by_ports[ports] for ports in sorted(by_ports, key=str)], len(pods) > _MAX_ADDRESSES
 
 
-def _is_listed(service: Service, pod: Pod) -> bool:
+def _belongs_in_endpoints(service: Service, pod: Pod) -> bool:
     going = pod.metadata.deletion_timestamp is not None and not service.spec.publish_not_ready_addresses
-    return bool(pod.status.pod_ip) and not has_ended(pod) and not going and selects(service, pod)
+    return bool(pod.status.pod_ip) and not has_ended(pod) and not going and is_pod_selected(service, pod)
 
 
-def _build_address(service: Service, pod: Pod) -> EndpointAddress:
+def _build_endpoint_address(service: Service, pod: Pod) -> EndpointAddress:
     meta = pod.metadata
     return EndpointAddress(
         ip=pod.status.pod_ip,

@@ -18,7 +18,7 @@ _DECIDED_SECONDS = 3600
 _PENDING_SECONDS = 24 * 3600
 
 
-class Expiry(Controller, Generic[T]):
+class ExpiryController(Controller, Generic[T]):
     """The base of controllers that delete objects when they expire; subclasses implement `expires_at`."""
 
     propagation_policy: str | None = None
@@ -49,7 +49,7 @@ class Expiry(Controller, Generic[T]):
         return None
 
 
-class JobExpiry(Expiry[Job]):
+class JobExpiryController(ExpiryController[Job]):
     """Delete finished Jobs after `ttlSecondsAfterFinished`, with their dependents."""
 
     name = "ttl-after-finished"
@@ -66,7 +66,7 @@ class JobExpiry(Expiry[Job]):
         return None
 
 
-class CertificateRequestExpiry(Expiry[CertificateSigningRequest]):
+class CertificateRequestExpiryController(ExpiryController[CertificateSigningRequest]):
     """Delete CertificateSigningRequests an hour after the decision, or a day after creation without one."""
 
     name = "certificatesigningrequest-cleaner"
@@ -87,7 +87,7 @@ class CertificateRequestExpiry(Expiry[CertificateSigningRequest]):
         return min([pending, *decided])
 
 
-class TokenExpiry(Expiry[Secret]):
+class TokenExpiryController(ExpiryController[Secret]):
     """Delete expired bootstrap tokens; the API server already refuses them."""
 
     name = "token-cleaner"

@@ -20,9 +20,9 @@ from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import has_ended, is_ready
 from mooring.base import logs
 from mooring.client import Index, Informer, PatchType, key_of
-from mooring.controllers.conditions import disruption_target
+from mooring.controllers.conditions import disruption_target_condition
 from mooring.controllers.controller import Context, Controller, index_by_owner
-from mooring.controllers.taint_eviction import pods_by_node
+from mooring.controllers.taint_eviction import index_by_node
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _NEEDED = {"list", "watch", "delete", "patch"}
@@ -54,13 +54,13 @@ class GarbageCollector(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._kept: dict[str, KindCache] = {}
+        self._caches: dict[str, KindCache] = {}
         self._by_kind: dict[tuple[str, str], KindCache] = {}
         self._absent: OrderedDict[OwnerKey, None] = OrderedDict()
         """Uids of owners that the server does not have; a uid is never reused."""
         self._pending_reads: dict[OwnerKey, asyncio.Future[Resource | None]] = {}
         """Reads of owners in progress, shared by all dependents."""
-        for kind in stored_kinds(self.client.scheme.served):
+        for kind in find_collectable_kinds(self.client.scheme.served):
             if kind.kind not in _IGNORED:
                 self._add_kind(kind)
         context.custom_kinds.follow(self._add_kind, self._remove_kind)
@@ -68,27 +68,29 @@ class GarbageCollector(Controller):
     def _remove_kind(self, kind: Kind) -> None:
         cache = self._by_kind.pop((kind.group, kind.kind), None)
         if cache is not None:
-            self._kept.pop(cache.name, None)
+            self._caches.pop(cache.name, None)
             self.context.informers.forget(kind.type)
 
     def _add_kind(self, kind: Kind) -> None:
         objects: Informer[Any] = self.context.informers.of(kind.type)
         by_owner = index_by_owner(objects)
         cache = KindCache(kind, objects, by_owner, f"{kind.plural}.{kind.group}", by_owner.values())
-        self._kept[cache.name] = self._by_kind[kind.group, kind.kind] = cache
+        self._caches[cache.name] = self._by_kind[kind.group, kind.kind] = cache
         objects.add_handler(
-            added=lambda obj: self._handle_add(cache, obj),
-            updated=lambda old, new: self._handle_update(cache, old, new),
-            deleted=self._handle_delete,
+            added=lambda obj: self._enqueue_if_collectable(cache, obj),
+            updated=lambda old, new: self._enqueue_if_owners_changed(cache, old, new),
+            deleted=self._enqueue_relatives_of_deleted,
         )
 
-    def _handle_add(self, cache: KindCache, obj: Resource) -> None:
+    def _enqueue_if_collectable(self, cache: KindCache, obj: Resource) -> None:
         meta = obj.metadata
         owned = meta.owner_references
-        if meta.deletion_timestamp is not None or not all(self._is_alive(owner, meta.namespace) for owner in owned):
+        if meta.deletion_timestamp is not None or not all(
+            self._is_owner_alive(owner, meta.namespace) for owner in owned
+        ):
             self._enqueue(cache, obj)
 
-    def _handle_update(self, cache: KindCache, old: Resource, new: Resource) -> None:
+    def _enqueue_if_owners_changed(self, cache: KindCache, old: Resource, new: Resource) -> None:
         before, after = old.metadata, new.metadata
         if after.deletion_timestamp is not None:
             if FOREGROUND in after.finalizers or ORPHAN in after.finalizers:
@@ -96,14 +98,14 @@ class GarbageCollector(Controller):
         elif after.owner_references != before.owner_references:
             self._enqueue(cache, new)
         if after.owner_references != before.owner_references:
-            self._enqueue_owners(old)
+            self._enqueue_terminating_owners(old)
 
-    def _handle_delete(self, obj: Resource) -> None:
-        for cache, dependent in self._dependents(obj.metadata.uid):
+    def _enqueue_relatives_of_deleted(self, obj: Resource) -> None:
+        for cache, dependent in self._find_dependents(obj.metadata.uid):
             self._enqueue(cache, dependent)
-        self._enqueue_owners(obj)
+        self._enqueue_terminating_owners(obj)
 
-    def _enqueue_owners(self, obj: Resource) -> None:
+    def _enqueue_terminating_owners(self, obj: Resource) -> None:
         for reference in obj.metadata.owner_references:
             found = self._find_cached_owner(reference, obj.metadata.namespace)
             if found is not None and found[1].metadata.deletion_timestamp is not None:
@@ -112,32 +114,32 @@ class GarbageCollector(Controller):
     def _enqueue(self, cache: KindCache, obj: Resource) -> None:
         self.queue.add(f"{cache.name} {key_of(obj)}")
 
-    def _dependents(self, uid: str) -> Iterator[tuple[KindCache, Resource]]:
-        for cache in self._kept.values():
+    def _find_dependents(self, uid: str) -> Iterator[tuple[KindCache, Resource]]:
+        for cache in self._caches.values():
             if uid in cache.owners:
                 for dependent in cache.by_owner.get(uid):
                     yield cache, dependent
 
     async def reconcile(self, key: str) -> None:
         name, _, where = key.partition(" ")
-        cache = self._kept.get(name)
+        cache = self._caches.get(name)
         obj: Resource | None = cache.objects.by_key(where) if cache else None
         if cache is None or obj is None:
             return
         if obj.metadata.deletion_timestamp is not None:
             await self._release_dependents(obj)
         elif obj.metadata.owner_references:
-            await self._collect(cache, obj)
+            await self._collect_if_unowned(cache, obj)
 
     async def _release_dependents(self, obj: Resource) -> None:
         finalizers = obj.metadata.finalizers
         if ORPHAN in finalizers:
-            for other, dependent in list(self._dependents(obj.metadata.uid)):
-                await self._remove_references(other, dependent, [obj.metadata.uid])
+            for other, dependent in list(self._find_dependents(obj.metadata.uid)):
+                await self._remove_owner_references(other, dependent, [obj.metadata.uid])
             await self.remove_finalizer(obj, ORPHAN)
         elif FOREGROUND in finalizers:
             blocked = False
-            for other, dependent in list(self._dependents(obj.metadata.uid)):
+            for other, dependent in list(self._find_dependents(obj.metadata.uid)):
                 owners = dependent.metadata.owner_references
                 blocked = blocked or any(each.uid == obj.metadata.uid and each.block_owner_deletion for each in owners)
                 if dependent.metadata.deletion_timestamp is None:
@@ -145,12 +147,12 @@ class GarbageCollector(Controller):
             if not blocked:
                 await self.remove_finalizer(obj, FOREGROUND)
 
-    async def _collect(self, cache: KindCache, obj: Resource) -> None:
+    async def _collect_if_unowned(self, cache: KindCache, obj: Resource) -> None:
         lost: list[str] = []
         is_owned = is_awaited = False
         for reference in obj.metadata.owner_references:
             owner = await self._resolve_owner(reference, obj.metadata.namespace)
-            waits = isinstance(owner, Resource) and _is_waiting(owner)
+            waits = isinstance(owner, Resource) and _is_deleted_in_foreground(owner)
             if owner is None or waits:
                 lost.append(reference.uid)
                 is_awaited = is_awaited or waits
@@ -159,14 +161,14 @@ class GarbageCollector(Controller):
         if not lost:
             return
         if is_owned:
-            await self._remove_references(cache, obj, lost)
+            await self._remove_owner_references(cache, obj, lost)
             return
         policy = "Background"
         if ORPHAN in obj.metadata.finalizers:
             policy = "Orphan"
-        elif FOREGROUND in obj.metadata.finalizers or (is_awaited and any(self._dependents(obj.metadata.uid))):
+        elif FOREGROUND in obj.metadata.finalizers or (is_awaited and any(self._find_dependents(obj.metadata.uid))):
             policy = "Foreground"
-            await self._break_cycle(obj)
+            await self._break_ownership_cycle(obj)
         meta = obj.metadata
         log.debug("collecting %s %s (%s)", cache.kind.kind, key_of(obj), policy)
         with suppress(errors.NotFound):
@@ -174,18 +176,20 @@ class GarbageCollector(Controller):
                 cache.kind.type, meta.name, meta.namespace, propagation_policy=policy, uid=meta.uid
             )
 
-    async def _break_cycle(self, obj: Resource) -> None:
+    async def _break_ownership_cycle(self, obj: Resource) -> None:
         """Clear `blockOwnerDeletion` of an object with a waiting dependent, against deadlocks of cyclic owners."""
         meta = obj.metadata
         blocking = [each.uid for each in meta.owner_references if each.block_owner_deletion]
-        if blocking and any(_is_waiting(dependent) for _, dependent in self._dependents(meta.uid)):
+        if blocking and any(_is_deleted_in_foreground(dependent) for _, dependent in self._find_dependents(meta.uid)):
             opened = [{"uid": uid, "blockOwnerDeletion": False} for uid in blocking]
             await self.patch(obj, {"metadata": {"uid": meta.uid, "ownerReferences": opened}})
 
-    def _is_alive(self, reference: OwnerReference, namespace: str) -> bool:
+    def _is_owner_alive(self, reference: OwnerReference, namespace: str) -> bool:
         cached = self._find_cached_owner(reference, namespace)
         return (
-            cached is not None and not _is_waiting(cached[1]) and _owner_key(reference, namespace) not in self._absent
+            cached is not None
+            and not _is_deleted_in_foreground(cached[1])
+            and _owner_key(reference, namespace) not in self._absent
         )
 
     async def _resolve_owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
@@ -227,7 +231,7 @@ class GarbageCollector(Controller):
         obj: Resource | None = cache.objects.get(reference.name, namespace if cache.kind.namespaced else "")
         return (cache, obj) if obj is not None and obj.metadata.uid == reference.uid else None
 
-    async def _remove_references(self, cache: KindCache, obj: Resource, owners: list[str]) -> None:
+    async def _remove_owner_references(self, cache: KindCache, obj: Resource, owners: list[str]) -> None:
         meta = obj.metadata
         removed = [{"$patch": "delete", "uid": uid} for uid in owners]
         body: dict[str, Any] = {"metadata": {"uid": meta.uid, "ownerReferences": removed}}
@@ -239,7 +243,7 @@ class GarbageCollector(Controller):
         await self.patch(obj, body, type=how)
 
 
-def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
+def find_collectable_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
     """Return the served kinds that can be listed, watched, patched and deleted, each in its first served version."""
     seen: set[tuple[str, str]] = set()
     for kind in served:
@@ -252,7 +256,7 @@ def _owner_key(reference: OwnerReference, namespace: str) -> OwnerKey:
     return namespace, reference.api_version, reference.kind, reference.name, reference.uid
 
 
-def _is_waiting(owner: Resource) -> bool:
+def _is_deleted_in_foreground(owner: Resource) -> bool:
     return owner.metadata.deletion_timestamp is not None and FOREGROUND in owner.metadata.finalizers
 
 
@@ -274,7 +278,7 @@ class PodGarbageCollector(Controller):
         super().__init__(context)
         self._pods: Informer[Pod] = context.informers.of(Pod)
         self._nodes: Informer[Node] = context.informers.of(Node)
-        self._by_node = pods_by_node(self._pods)
+        self._by_node = index_by_node(self._pods)
         self._missing: dict[str, float] = {}
         """Nodes that pods refer to and that do not exist, and since when that is known."""
         self.periodic = (self._enqueue_unneeded_periodically,)
@@ -324,14 +328,14 @@ class PodGarbageCollector(Controller):
         if orphaned and await self.client.find(Node, pod.spec.node_name) is not None:
             return
         if not has_ended(pod):
-            await self._mark_failed(pod, orphaned=orphaned)
+            await self._mark_pod_failed(pod, orphaned=orphaned)
         log.info("collecting pod %s", key_of(pod), extra={"fields": {"orphaned": orphaned}})
         await self.delete(pod, grace_period_seconds=0)
 
-    async def _mark_failed(self, pod: Pod, *, orphaned: bool) -> None:
+    async def _mark_pod_failed(self, pod: Pod, *, orphaned: bool) -> None:
         """Set the phase Failed, so that owners that count pods do not wait for this one."""
         status: dict[str, object] = {"phase": "Failed"}
         if orphaned:
             why = ("DeletionByPodGC", "PodGC: node no longer exists")
-            status["conditions"] = [disruption_target(*why, self.clock.now())]
+            status["conditions"] = [disruption_target_condition(*why, self.clock.now())]
         await self.patch_status(pod, status)

@@ -8,9 +8,9 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import Namespace, NamespaceCondition, Pod
 from mooring.api.kinds import Kind
 from mooring.client import Informer
-from mooring.controllers.conditions import new_condition
+from mooring.controllers.conditions import build_condition
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.garbage_collector import stored_kinds
+from mooring.controllers.garbage_collector import find_collectable_kinds
 
 FINALIZER = "kubernetes"
 _NO_FAILURES = (
@@ -33,7 +33,7 @@ _POLL_SECONDS = 1.0
 _LONGEST_POLL_SECONDS = 15.0
 
 
-class NamespaceDeletion(Controller):
+class NamespaceController(Controller):
     """The controller that deletes the content of terminating namespaces; reconciles them by name."""
 
     name = "namespace"
@@ -41,7 +41,7 @@ class NamespaceDeletion(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         # Pods first: see `_delete_objects`.
-        self._kinds = sorted(stored_kinds(self.client.scheme.served), key=lambda kind: kind.type is not Pod)
+        self._kinds = sorted(find_collectable_kinds(self.client.scheme.served), key=lambda kind: kind.type is not Pod)
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self.follow(self._namespaces, self._enqueue_terminating)
         self._polls: dict[str, int] = {}
@@ -60,7 +60,7 @@ class NamespaceDeletion(Controller):
         remaining, finalizers = await self._delete_objects(key)
         if not remaining:
             self._polls.pop(key, None)
-            await self._finalize(namespace)
+            await self._finalize_namespace(namespace)
             return None
         await self._write_status(namespace, remaining, finalizers)
         polls = self._polls[key] = self._polls.get(key, 0) + 1
@@ -77,12 +77,14 @@ class NamespaceDeletion(Controller):
             if not found.items:
                 continue
             await self.client.delete_collection(kind.type, name, propagation_policy="Background")
-            await self._count(kind, name, remaining, finalizers)
+            await self._count_remaining(kind, name, remaining, finalizers)
             if kind.type is Pod and remaining:
                 break  # objects that pods use are deleted after the pods
         return remaining, finalizers
 
-    async def _count(self, kind: Kind, name: str, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
+    async def _count_remaining(
+        self, kind: Kind, name: str, remaining: dict[str, int], finalizers: dict[str, int]
+    ) -> None:
         left = (await self.client.list(kind.type, name, managed_fields=False)).items
         if left:
             remaining[f"{kind.plural}.{kind.group}"] = len(left)
@@ -90,7 +92,7 @@ class NamespaceDeletion(Controller):
             for finalizer in obj.metadata.finalizers:
                 finalizers[finalizer] = finalizers.get(finalizer, 0) + 1
 
-    async def _finalize(self, namespace: Namespace) -> None:
+    async def _finalize_namespace(self, namespace: Namespace) -> None:
         current = await self.client.get(Namespace, namespace.metadata.name)
         left = [name for name in current.spec.finalizers if name != FINALIZER]
         with suppress(errors.NotFound):
@@ -111,6 +113,6 @@ class NamespaceDeletion(Controller):
             ("NamespaceFinalizersRemaining", *finishing),
         ]
         now, before = times.to_seconds(self.clock.now()), namespace.status.conditions
-        conditions = [new_condition(NamespaceCondition, before, content, now) for content in wanted]
+        conditions = [build_condition(NamespaceCondition, before, content, now) for content in wanted]
         if conditions != list(namespace.status.conditions):
             await self.patch_status(namespace, {"conditions": conditions})

@@ -18,9 +18,9 @@ from mooring.api.errors import StatusError
 from mooring.api.states import is_ready
 from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
-from mooring.controllers.conditions import find_condition, is_true
+from mooring.controllers.conditions import find_condition, is_condition_true
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.taint_eviction import pods_by_node
+from mooring.controllers.taint_eviction import index_by_node
 
 RATE, SLOW_RATE = 0.1, 0.01
 """The maximum eviction rates: nodes per second in each zone."""
@@ -31,7 +31,7 @@ _REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 Zone = tuple[str, str]
 
 
-class State(Enum):
+class ZoneState(Enum):
     NORMAL = "Normal"
     PARTIAL_DISRUPTION = "PartialDisruption"
     FULL_DISRUPTION = "FullDisruption"
@@ -42,32 +42,32 @@ def zone_of(node: Node) -> Zone:
     return labels.get(_REGION, ""), labels.get(_ZONE, "")
 
 
-def state_of(nodes: int, ready: int) -> State:
+def compute_zone_state(nodes: int, ready: int) -> ZoneState:
     """Return the state of a zone with a number of nodes, of which `ready` are ready.
 
-    >>> [state_of(10, ready).value for ready in (10, 3, 0)]
+    >>> [compute_zone_state(10, ready).value for ready in (10, 3, 0)]
     ['Normal', 'PartialDisruption', 'FullDisruption']
     """
     down = nodes - ready
     if nodes and not ready:
-        return State.FULL_DISRUPTION
+        return ZoneState.FULL_DISRUPTION
     if down > 2 and down / nodes >= UNHEALTHY_SHARE:
-        return State.PARTIAL_DISRUPTION
-    return State.NORMAL
+        return ZoneState.PARTIAL_DISRUPTION
+    return ZoneState.NORMAL
 
 
 class ZoneDisruption:
     """The states of zones, which limit how often nodes in them may be tainted NoExecute."""
 
     def __init__(self) -> None:
-        self._states: dict[Zone, State] = {}
+        self._states: dict[Zone, ZoneState] = {}
         self._sizes: dict[Zone, int] = {}
         self._next: dict[Zone, float] = {}
 
     @property
     def is_total(self) -> bool:
         """Return whether no zone has a ready node."""
-        return bool(self._states) and all(state is State.FULL_DISRUPTION for state in self._states.values())
+        return bool(self._states) and all(state is ZoneState.FULL_DISRUPTION for state in self._states.values())
 
     def update_states(self, nodes: Iterable[Node]) -> bool:
         """Compute the state of every zone from its nodes; return whether any has changed."""
@@ -77,7 +77,7 @@ class ZoneDisruption:
             zone = zone_of(node)
             sizes[zone] = sizes.get(zone, 0) + 1
             ready[zone] = ready.get(zone, 0) + is_ready(node)
-        states = {zone: state_of(size, ready[zone]) for zone, size in sizes.items()}
+        states = {zone: compute_zone_state(size, ready[zone]) for zone, size in sizes.items()}
         changed = states != self._states
         self._states, self._sizes = states, sizes
         self._next = {zone: at for zone, at in self._next.items() if zone in sizes}
@@ -85,7 +85,7 @@ class ZoneDisruption:
 
     def reserve_taint(self, zone: Zone, now: float) -> float | None:
         """Reserve the NoExecute taint of a node in a zone: return 0, or the seconds to wait; None while none may be."""
-        rate = self._rate(zone)
+        rate = self._taints_per_second(zone)
         if not rate or self.is_total:
             return None
         wait = self._next.get(zone, now) - now
@@ -98,8 +98,8 @@ class ZoneDisruption:
         """Cancel the last `reserve_taint` of a zone, because the node could not be tainted."""
         self._next[zone] = now
 
-    def _rate(self, zone: Zone) -> float:
-        if self._states.get(zone) is not State.PARTIAL_DISRUPTION:
+    def _taints_per_second(self, zone: Zone) -> float:
+        if self._states.get(zone) is not ZoneState.PARTIAL_DISRUPTION:
             return RATE  # other zones show that this controller is connected
         return SLOW_RATE if self._sizes[zone] > LARGE_ZONE else 0.0
 
@@ -118,7 +118,7 @@ _PRESSURES = {
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-_OWN = {(key, _NO_SCHEDULE) for key in (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values())} | {
+_OWN_TAINT_KEYS = {(key, _NO_SCHEDULE) for key in (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values())} | {
     (NOT_READY, _NO_EXECUTE),
     (UNREACHABLE, _NO_EXECUTE),
 }
@@ -126,7 +126,7 @@ _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 log = logs.get(__name__)
 
 
-class NodeLifecycle(Controller):
+class NodeLifecycleController(Controller):
     """The controller that taints nodes by their conditions; reconciles them by name."""
 
     name = "node-lifecycle"
@@ -136,39 +136,41 @@ class NodeLifecycle(Controller):
         self._recorder = context.recorder("node-controller")
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._pods: Informer[Pod] = context.informers.of(Pod)
-        self._by_node = pods_by_node(self._pods)
+        self._by_node = index_by_node(self._pods)
         self._leases: Informer[Lease] = context.informers.of(Lease)
         self._zones = ZoneDisruption()
         self._grace = self._patience = context.options.node_grace_seconds
         self._last_seen: dict[str, float] = {}
         """By node, the time at which its Lease or status was last seen to change."""
-        self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
-        self.follow(self._leases, self._lease_changed)
-        self.periodic = (self._monitor,)
+        self._nodes.add_handler(
+            added=self._record_node_as_seen, updated=self._record_heartbeat, deleted=self._forget_node
+        )
+        self.follow(self._leases, self._record_lease_renewal)
+        self.periodic = (self._monitor_heartbeats,)
 
-    def _node_added(self, node: Node) -> None:
+    def _record_node_as_seen(self, node: Node) -> None:
         self._last_seen.setdefault(node.metadata.name, self.clock.monotonic())
         self.enqueue(node)
 
-    def _node_updated(self, old: Node, new: Node) -> None:
+    def _record_heartbeat(self, old: Node, new: Node) -> None:
         before, after = _ready_condition(old), _ready_condition(new)
         if after is not None and (before is None or before.last_heartbeat_time != after.last_heartbeat_time):
             self._last_seen[new.metadata.name] = self.clock.monotonic()
         self.enqueue(new)
 
-    def _node_deleted(self, node: Node) -> None:
+    def _forget_node(self, node: Node) -> None:
         self._last_seen.pop(node.metadata.name, None)
 
-    def _lease_changed(self, lease: Lease) -> None:
+    def _record_lease_renewal(self, lease: Lease) -> None:
         if lease.metadata.namespace == LEASES:
             self._last_seen[lease.metadata.name] = self.clock.monotonic()
 
-    async def _monitor(self) -> None:
+    async def _monitor_heartbeats(self) -> None:
         while True:
             changed = self._zones.update_states(self._nodes.objects())
             self._patience = self._grace_seconds()
             for node in self._nodes.objects():
-                if self._is_silent(node) or (changed and not is_ready(node)):
+                if self._has_stopped_reporting(node) or (changed and not is_ready(node)):
                     self.enqueue(node)
             for name in [name for name in self._last_seen if self._nodes.get(name) is None]:
                 del self._last_seen[name]
@@ -187,7 +189,7 @@ class NodeLifecycle(Controller):
         if late > MONITOR_SECONDS:
             self._last_seen = {name: heard + late for name, heard in self._last_seen.items()}
 
-    def _is_silent(self, node: Node) -> bool:
+    def _has_stopped_reporting(self, node: Node) -> bool:
         ready = _ready_condition(node)
         if ready is not None and ready.status == "Unknown":
             return False
@@ -202,21 +204,21 @@ class NodeLifecycle(Controller):
         node = self._nodes.get(key)
         if node is None or node.metadata.deletion_timestamp is not None:
             return None
-        if self._is_silent(node):
-            node = await self._mark_unknown(node)
+        if self._has_stopped_reporting(node):
+            node = await self._mark_conditions_unknown(node)
         ready = _ready_condition(node)
         down = ready is not None and ready.status != "True"
         if not down:
             await self._write_taints(node, evicts=False)
             return None
-        again = await self._taint_unready(node)
-        await self._mark_pods(node)
+        again = await self._taint_unready_node(node)
+        await self._mark_pods_not_ready(node)
         return again
 
-    async def _taint_unready(self, node: Node) -> float | None:
+    async def _taint_unready_node(self, node: Node) -> float | None:
         """Write the taints of a node that is not ready; return the seconds to wait if NoExecute must be delayed."""
         zone = zone_of(node)
-        has = any(taint.effect == _NO_EXECUTE and _taint_key(taint) in _OWN for taint in node.spec.taints)
+        has = any(taint.effect == _NO_EXECUTE and _taint_key(taint) in _OWN_TAINT_KEYS for taint in node.spec.taints)
         if has:
             await self._write_taints(node, evicts=not self._zones.is_total)
             return None
@@ -232,12 +234,12 @@ class NodeLifecycle(Controller):
         return None
 
     async def _write_taints(self, node: Node, *, evicts: bool) -> None:
-        wanted = wanted_taints(node, evicts=evicts)
+        wanted = compute_taints(node, evicts=evicts)
         if wanted != node.spec.taints:
             body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": wanted}}
             await self.client.patch(Node, node.metadata.name, body, type=PatchType.MERGE)
 
-    async def _mark_unknown(self, node: Node) -> Node:
+    async def _mark_conditions_unknown(self, node: Node) -> Node:
         now = times.to_seconds(self.clock.now())
         known = {condition.type: condition for condition in node.status.conditions}
         never = "Ready" not in known
@@ -262,11 +264,11 @@ class NodeLifecycle(Controller):
         self._recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         return marked
 
-    async def _mark_pods(self, node: Node) -> None:
+    async def _mark_pods_not_ready(self, node: Node) -> None:
         now = times.to_seconds(self.clock.now())
         body = {"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": now}]}}
         for pod in list(self._by_node.get(node.metadata.name)):
-            if not is_true(pod.status.conditions, "Ready"):
+            if not is_condition_true(pod.status.conditions, "Ready"):
                 continue
             try:
                 await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
@@ -275,18 +277,20 @@ class NodeLifecycle(Controller):
             self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
 
-def wanted_taints(node: Node, *, evicts: bool) -> list[Taint]:
+def compute_taints(node: Node, *, evicts: bool) -> list[Taint]:
     """Return the taints that a node should have: those of others, and this controller's by the node's conditions.
 
     `evicts` is whether a node that is not ready gets NoExecute taints.
     """
-    keys = _taint_keys(node, evicts=evicts)
-    kept = [taint for taint in node.spec.taints if _taint_key(taint) not in _OWN or _taint_key(taint) in keys]
+    keys = _compute_own_taint_keys(node, evicts=evicts)
+    kept = [
+        taint for taint in node.spec.taints if _taint_key(taint) not in _OWN_TAINT_KEYS or _taint_key(taint) in keys
+    ]
     present = {_taint_key(taint) for taint in kept}
     return [*kept, *(Taint(key=key, effect=effect) for key, effect in keys if (key, effect) not in present)]
 
 
-def _taint_keys(node: Node, *, evicts: bool) -> dict[tuple[str, str], None]:
+def _compute_own_taint_keys(node: Node, *, evicts: bool) -> dict[tuple[str, str], None]:
     found: dict[tuple[str, str], None] = {}
     if node.spec.unschedulable:
         found[UNSCHEDULABLE, _NO_SCHEDULE] = None

@@ -38,10 +38,10 @@ class Kubelet(msgspec.Struct, frozen=True):
     version: str = f"v{BINARY}.0"
     features: tuple[str, ...] = KUBELET_FEATURES
 
-    def of(self, version: str) -> "Kubelet | None":
+    def with_version(self, version: str) -> "Kubelet | None":
         """Return a kubelet of another version (`1.34` or `v1.34.2`); None if the text is no version.
 
-        >>> Kubelet().of("1.34").version
+        >>> Kubelet().with_version("1.34").version
         'v1.34.0'
         """
         match = _KUBELET.fullmatch(version)

@@ -39,7 +39,7 @@ _STORAGE, _WAIT = "storage", "WaitForFirstConsumer"
 _ZERO = Quantity(0)
 
 
-class PersistentVolumeBinder(Controller):
+class PersistentVolumeController(Controller):
     """The controller of PersistentVolumeClaims and PersistentVolumes; reconciles both."""
 
     name = "persistentvolume-binder"
@@ -48,36 +48,36 @@ class PersistentVolumeBinder(Controller):
         super().__init__(context)
         self._recorder = context.recorder("persistentvolume-controller")
         self._claims: Informer[PersistentVolumeClaim] = context.informers.of(PersistentVolumeClaim)
-        self._claims_by_class = self._claims.index("class", lambda claim: [class_of(claim)])
+        self._claims_by_class = self._claims.index("class", lambda claim: [storage_class_of(claim)])
         self._volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
-        self._volumes_by_class = self._volumes.index("class", lambda volume: [class_of(volume)])
-        self._by_claim = self._volumes.index("claim", _claim_key)
+        self._volumes_by_class = self._volumes.index("class", lambda volume: [storage_class_of(volume)])
+        self._by_claim = self._volumes.index("claim", _claim_keys_of_volume)
         self._classes: Informer[StorageClass] = context.informers.of(StorageClass)
         self._nodes: Informer[Node] = context.informers.of(Node)
         self.follow(self._claims)
-        self._claims.add_handler(deleted=self._claim_deleted)
-        self.follow(self._volumes, self._volume_changed)
-        self._volumes.add_handler(deleted=self._volume_deleted)
-        self._classes.add_handler(added=lambda found: self._enqueue_pending(found.metadata.name))
+        self._claims.add_handler(deleted=self._enqueue_volumes_of_claim)
+        self.follow(self._volumes, self._enqueue_volume_and_claims)
+        self._volumes.add_handler(deleted=self._enqueue_claim_of_volume)
+        self._classes.add_handler(added=lambda found: self._enqueue_unbound_claims(found.metadata.name))
 
     # -- events
 
-    def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
+    def _enqueue_volumes_of_claim(self, claim: PersistentVolumeClaim) -> None:
         for volume in self._by_claim.get(key_of(claim)):
             self.enqueue(volume)
 
-    def _volume_changed(self, volume: PersistentVolume) -> None:
+    def _enqueue_volume_and_claims(self, volume: PersistentVolume) -> None:
         self.enqueue(volume)
         if volume.spec.claim_ref is None:
-            self._enqueue_pending(class_of(volume))
+            self._enqueue_unbound_claims(storage_class_of(volume))
         else:
-            self._volume_deleted(volume)
+            self._enqueue_claim_of_volume(volume)
 
-    def _volume_deleted(self, volume: PersistentVolume) -> None:
-        for key in _claim_key(volume):
+    def _enqueue_claim_of_volume(self, volume: PersistentVolume) -> None:
+        for key in _claim_keys_of_volume(volume):
             self.queue.add(key)
 
-    def _enqueue_pending(self, class_name: str) -> None:
+    def _enqueue_unbound_claims(self, class_name: str) -> None:
         for claim in self._claims_by_class.get(class_name):
             if claim.status.phase != "Bound":
                 self.enqueue(claim)
@@ -97,11 +97,15 @@ class PersistentVolumeBinder(Controller):
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         if not claim.spec.volume_name:
             volume = self._find_reserved_volume(claim)
-            if volume is None and not self._waits_for_consumer(claim):
-                fitting = [volume for volume in self._volumes_by_class.get(class_of(claim)) if is_match(claim, volume)]
-                volume = min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
+            if volume is None and not self._must_wait_for_consumer(claim):
+                fitting = [
+                    volume
+                    for volume in self._volumes_by_class.get(storage_class_of(claim))
+                    if is_volume_suitable(claim, volume)
+                ]
+                volume = min(fitting, key=lambda volume: (_capacity_of(volume), volume.metadata.name), default=None)
             if volume is not None:
-                await self._bind(claim, volume)
+                await self._bind_claim(claim, volume)
             else:
                 await self._provision_or_wait(claim)
             return
@@ -111,20 +115,20 @@ class PersistentVolumeBinder(Controller):
                 note = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
                 self._recorder.event(claim, "Warning", "ClaimLost", note)
                 await self.patch_status(claim, {"phase": "Lost"})
-        elif volume.spec.claim_ref is None or _is_for(volume.spec.claim_ref, claim):
-            await self._bind(claim, volume)
+        elif volume.spec.claim_ref is None or _is_reference_to(volume.spec.claim_ref, claim):
+            await self._bind_claim(claim, volume)
 
-    def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
-        storage_class = self._classes.get(class_of(claim))
+    def _must_wait_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
+        storage_class = self._classes.get(storage_class_of(claim))
         return storage_class is not None and storage_class.volume_binding_mode == _WAIT
 
     def _find_reserved_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         for volume in self._by_claim.get(key_of(claim)):
-            if volume.spec.claim_ref is not None and _is_for(volume.spec.claim_ref, claim):
+            if volume.spec.claim_ref is not None and _is_reference_to(volume.spec.claim_ref, claim):
                 return volume
         return None
 
-    async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+    async def _bind_claim(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         """Write the references of volume and claim to each other; skip steps that an interrupted binding has done."""
         meta = claim.metadata
         reference = volume.spec.claim_ref
@@ -132,7 +136,7 @@ class PersistentVolumeBinder(Controller):
             head: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
             if reference is None:
                 head["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
-            body: dict[str, Any] = {"metadata": head, "spec": {"claimRef": _reference_to(claim)}}
+            body: dict[str, Any] = {"metadata": head, "spec": {"claimRef": _build_claim_reference(claim)}}
             volume = await self.client.patch(PersistentVolume, volume.metadata.name, body, type=PatchType.MERGE)
         await self._write_volume_phase(volume, "Bound")
         if not claim.spec.volume_name or BIND_COMPLETED not in meta.annotations:
@@ -153,19 +157,19 @@ class PersistentVolumeBinder(Controller):
     # -- provisioning
 
     async def _provision_or_wait(self, claim: PersistentVolumeClaim) -> None:
-        storage_class = self._classes.get(class_of(claim))
+        storage_class = self._classes.get(storage_class_of(claim))
         if storage_class is None:
             note = "no persistent volumes available for this claim and no storage class is set"
-            if class_of(claim):
-                note = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
-            self._recorder.event(claim, "Normal" if not class_of(claim) else "Warning", "FailedBinding", note)
+            if storage_class_of(claim):
+                note = f'storageclass.storage.k8s.io "{storage_class_of(claim)}" not found'
+            self._recorder.event(claim, "Normal" if not storage_class_of(claim) else "Warning", "FailedBinding", note)
             return
         node = claim.metadata.annotations.get(SELECTED_NODE, "")
-        if self._waits_for_consumer(claim) and not node:
+        if self._must_wait_for_consumer(claim) and not node:
             note = "waiting for first consumer to be created before binding"
             self._recorder.event(claim, "Normal", "WaitForFirstConsumer", note)
         elif storage_class.provisioner == PROVISIONER:
-            await self._provision(claim, storage_class, self._nodes.get(node) if node else None)
+            await self._provision_volume(claim, storage_class, self._nodes.get(node) if node else None)
         elif storage_class.provisioner != NO_PROVISIONER:
             await self._request_provisioning(claim, storage_class.provisioner)
 
@@ -182,14 +186,16 @@ class PersistentVolumeBinder(Controller):
         )
         self._recorder.event(claim, "Normal", "ExternalProvisioning", note)
 
-    async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None) -> None:
+    async def _provision_volume(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None
+    ) -> None:
         name = f"pvc-{claim.metadata.uid}"
         volume = PersistentVolume(
             metadata=ObjectMeta(name=name, annotations={PROVISIONED_BY: PROVISIONER}),
             spec=PersistentVolumeSpec(
                 capacity={_STORAGE: claim.spec.resources.requests.get(_STORAGE, _ZERO)},
                 access_modes=claim.spec.access_modes,
-                claim_ref=_reference_to(claim),
+                claim_ref=_build_claim_reference(claim),
                 persistent_volume_reclaim_policy=storage_class.reclaim_policy or "Delete",
                 storage_class_name=storage_class.metadata.name,
                 mount_options=storage_class.mount_options,
@@ -231,17 +237,17 @@ class PersistentVolumeBinder(Controller):
             await self.patch_status(volume, {"phase": phase, "lastPhaseTransitionTime": now})
 
 
-def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
+def storage_class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
     """Return the name of a volume's or claim's StorageClass; the legacy annotation takes precedence."""
     return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
 
 
-def is_match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+def is_volume_suitable(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """Return whether a volume is unclaimed and has the size, modes and labels that a claim of its class requests."""
     wanted, offered = claim.spec, volume.spec
     if offered.claim_ref is not None or volume.metadata.deletion_timestamp is not None:
         return False
-    if _size(volume) < wanted.resources.requests.get(_STORAGE, _ZERO):
+    if _capacity_of(volume) < wanted.resources.requests.get(_STORAGE, _ZERO):
         return False
     if not set(wanted.access_modes) <= set(offered.access_modes):
         return False
@@ -254,24 +260,24 @@ def is_match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     return label_selector.from_label_selector(wanted.selector).matches(volume.metadata.labels)
 
 
-def _size(volume: PersistentVolume) -> Quantity:
+def _capacity_of(volume: PersistentVolume) -> Quantity:
     return volume.spec.capacity.get(_STORAGE, _ZERO)
 
 
-def _reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
+def _build_claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
     meta = claim.metadata
     return ObjectReference(
         kind="PersistentVolumeClaim", api_version="v1", namespace=meta.namespace, name=meta.name, uid=meta.uid
     )
 
 
-def _is_for(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:
+def _is_reference_to(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:
     meta = claim.metadata
     same = (reference.namespace, reference.name) == (meta.namespace, meta.name)
     return same and reference.uid in ("", meta.uid)
 
 
-def _claim_key(volume: PersistentVolume) -> Sequence[str]:
+def _claim_keys_of_volume(volume: PersistentVolume) -> Sequence[str]:
     reference = volume.spec.claim_ref
     return [] if reference is None else [f"{reference.namespace}/{reference.name}"]
 

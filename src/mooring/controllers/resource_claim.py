@@ -19,8 +19,8 @@ from mooring.client import Client, Informer, key_of
 from mooring.controllers.conditions import find_condition
 from mooring.controllers.controller import Context, Controller, index_by_owner
 from mooring.controllers.taint_eviction import claim_keys
-from mooring.controllers.workloads.ownership import controller_reference
-from mooring.controllers.workloads.pod_control import Refusals
+from mooring.controllers.workloads.ownership import build_controller_reference
+from mooring.controllers.workloads.pod_control import TemplateRejections
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -29,7 +29,7 @@ CREATED = "mooring.dev/ResourceClaimsCreated"
 FAILED = "FailedResourceClaimCreation"
 
 
-class ResourceClaims(Controller):
+class ResourceClaimController(Controller):
     """The controller of ResourceClaims; reconciles pods and claims."""
 
     name = "resourceclaim"
@@ -46,54 +46,54 @@ class ResourceClaims(Controller):
         self._claims: Informer[ResourceClaim] = context.informers.of(ResourceClaim)
         self._by_owner = index_by_owner(self._claims)
         self._templates: Informer[ResourceClaimTemplate] = context.informers.of(ResourceClaimTemplate)
-        self.follow(self._pods, self._pod_changed, deleted=True)
+        self.follow(self._pods, self._enqueue_pod_and_claims, deleted=True)
         self.follow(self._claims, lambda claim: self.queue.add(f"claim {key_of(claim)}"))
-        self._refusals = Refusals(context, self.name)
-        self._templates.add_handler(added=self._template_added, deleted=self._refusals.forget)
+        self._template_rejections = TemplateRejections(context, self.name)
+        self._templates.add_handler(added=self._enqueue_pods_of_template, deleted=self._template_rejections.forget)
 
-    def _pod_changed(self, pod: Pod) -> None:
+    def _enqueue_pod_and_claims(self, pod: Pod) -> None:
         if pod.spec.resource_claims:
             self.queue.add(f"pod {key_of(pod)}")
             for key in claim_keys(pod):
                 self.queue.add(f"claim {key}")
 
-    def _template_added(self, template: ResourceClaimTemplate) -> None:
+    def _enqueue_pods_of_template(self, template: ResourceClaimTemplate) -> None:
         for pod in self._by_template.get(key_of(template)):
-            self._pod_changed(pod)
+            self._enqueue_pod_and_claims(pod)
 
     async def reconcile(self, key: str) -> float | None:
         what, _, where = key.partition(" ")
         if what == "pod":
             pod = self._pods.by_key(where)
             if pod is not None and pod.metadata.deletion_timestamp is None and not has_ended(pod):
-                return await self._create_claims(pod)
+                return await self._ensure_claims(pod)
         else:
             claim = self._claims.by_key(where)
             if claim is not None:
                 await self._release_unused(claim)
         return None
 
-    async def _create_claims(self, pod: Pod) -> float | None:
+    async def _ensure_claims(self, pod: Pod) -> float | None:
         known = {entry.name for entry in pod.status.resource_claim_statuses}
         made, refused = [], None
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_template_name and entry.name not in known:
                 try:
-                    name = await self._create_claim(pod, entry)
-                except _RefusedError as error:
+                    name = await self._ensure_claim(pod, entry)
+                except _ClaimRejectedError as error:
                     refused = error
                     continue
                 if name:
                     made.append({"name": entry.name, "resourceClaimName": name})
         status: dict[str, Any] = {"resourceClaimStatuses": made} if made else {}
-        condition = self._condition(pod, refused)
+        condition = self._build_condition(pod, refused)
         if condition is not None:
             status["conditions"] = [condition]
         if status:
             await self.patch_status(pod, status)
         return refused.wait if refused is not None else None
 
-    def _condition(self, pod: Pod, refused: "_RefusedError | None") -> PodCondition | None:
+    def _build_condition(self, pod: Pod, refused: "_ClaimRejectedError | None") -> PodCondition | None:
         before = find_condition(pod.status.conditions, CREATED)
         if refused is None and before is None:
             return None
@@ -104,8 +104,11 @@ class ResourceClaims(Controller):
         now = times.to_seconds(self.clock.now())
         return PodCondition(type=CREATED, status=status, reason=reason, message=message, last_transition_time=now)
 
-    async def _create_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
-        """Find or create a pod's claim of a template; return its name, None without template. Raise `_RefusedError`."""
+    async def _ensure_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
+        """Find or create a pod's claim of a template; return its name, or None without the template.
+
+        Raise `_ClaimRejectedError`.
+        """
         for claim in self._by_owner.get(pod.metadata.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
                 return claim.metadata.name
@@ -114,24 +117,24 @@ class ResourceClaims(Controller):
             note = f'resourceclaimtemplate "{entry.resource_claim_template_name}" not found'
             self._recorder.event(pod, "Warning", FAILED, f"PodResourceClaim {entry.name}: {note}")
             return None
-        held = self._refusals.find_backoff(template, template.spec)
+        held = self._template_rejections.find_backoff(template, template.spec)
         if held is not None:
-            raise _RefusedError(_rejection_text(pod, entry, held[0]), held[1])
+            raise _ClaimRejectedError(_rejection_text(pod, entry, held[0]), held[1])
         try:
-            created = await self.client.create(_claim_for(self.client, pod, entry, template))
+            created = await self.client.create(_build_claim(self.client, pod, entry, template))
         except StatusError as error:
             note = _rejection_text(pod, entry, error)
             self._recorder.event(pod, "Warning", FAILED, note)
-            wait = self._refusals.record_rejection(template, template.spec, error)
+            wait = self._template_rejections.record_rejection(template, template.spec, error)
             if wait is None:
                 raise
-            raise _RefusedError(note, wait) from error
-        self._refusals.forget(template)
+            raise _ClaimRejectedError(note, wait) from error
+        self._template_rejections.forget(template)
         return created.metadata.name
 
     async def _release_unused(self, claim: ResourceClaim) -> None:
         meta, status = claim.metadata, claim.status
-        users = [user for user in status.reserved_for if await self._still_uses(meta.namespace, user)]
+        users = [user for user in status.reserved_for if await self._is_user_alive(meta.namespace, user)]
         if len(users) < len(status.reserved_for):
             allocation = status.allocation if users else None
             status = structs.replace(status, reserved_for=users, allocation=allocation)
@@ -141,10 +144,10 @@ class ResourceClaims(Controller):
             claim = await self.client.update_status(structs.replace(claim, status=status))
         if claim.status.allocation is None and FINALIZER in claim.metadata.finalizers:
             await self.remove_finalizer(claim, FINALIZER)
-        if meta.deletion_timestamp is None and self._pod_has_ended(claim):
+        if meta.deletion_timestamp is None and self._has_owner_pod_ended(claim):
             await self.delete(claim)
 
-    async def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
+    async def _is_user_alive(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
         """Return whether a claim's user is a pod that exists (by cache or server) and has not ended, or is no pod."""
         if user.resource != "pods" or user.api_group:
             return True  # not a pod
@@ -153,7 +156,7 @@ class ResourceClaims(Controller):
             pod = await self.client.find(Pod, user.name, namespace)
         return pod is not None and pod.metadata.uid == user.uid and not has_ended(pod)
 
-    def _pod_has_ended(self, claim: ResourceClaim) -> bool:
+    def _has_owner_pod_ended(self, claim: ResourceClaim) -> bool:
         if POD_CLAIM_NAME not in claim.metadata.annotations:
             return False
         owner = controller_of(claim.metadata)
@@ -169,7 +172,7 @@ def _template_keys(pod: Pod) -> list[str]:
     ]
 
 
-class _RefusedError(Exception):
+class _ClaimRejectedError(Exception):
     def __init__(self, note: str, wait: float) -> None:
         super().__init__(note)
         self.wait = wait
@@ -182,13 +185,13 @@ def _rejection_text(pod: Pod, entry: PodResourceClaim, error: StatusError) -> st
     return f"PodResourceClaim {entry.name}: create ResourceClaim {prefix}: {str(error).replace(name, prefix)}"
 
 
-def _claim_for(client: Client, pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
+def _build_claim(client: Client, pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
     wanted = template.spec.metadata
     metadata = ObjectMeta(
         generate_name=f"{pod.metadata.name}-{entry.name}-",
         namespace=pod.metadata.namespace,
         labels=wanted.labels,
         annotations=wanted.annotations | {POD_CLAIM_NAME: entry.name},
-        owner_references=[controller_reference(client, pod)],
+        owner_references=[build_controller_reference(client, pod)],
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)

@@ -18,63 +18,67 @@ from mooring.api.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClai
 from mooring.base import logs
 from mooring.client import Client, ClientError, Informers
 from mooring.client.leader_election import ElectedComponent, LeaderElection
-from mooring.controllers.autoscaling.horizontal import HorizontalAutoscaler
-from mooring.controllers.certificate_requests import CertificateApproval
-from mooring.controllers.controller import Context, Controller, Factory
-from mooring.controllers.disruption import DisruptionBudgets
-from mooring.controllers.endpoint_slice import EndpointSliceMirroring, EndpointSlices, ServiceEndpoints
-from mooring.controllers.expiry import CertificateRequestExpiry, JobExpiry, TokenExpiry
+from mooring.controllers.autoscaling.horizontal import HorizontalPodAutoscalerController
+from mooring.controllers.certificate_requests import CertificateApprovalController
+from mooring.controllers.controller import Context, Controller, ControllerFactory
+from mooring.controllers.disruption import DisruptionBudgetController
+from mooring.controllers.endpoint_slice import (
+    EndpointsController,
+    EndpointSliceController,
+    EndpointSliceMirroringController,
+)
+from mooring.controllers.expiry import CertificateRequestExpiryController, JobExpiryController, TokenExpiryController
 from mooring.controllers.garbage_collector import GarbageCollector, PodGarbageCollector
-from mooring.controllers.namespace import NamespaceDeletion
-from mooring.controllers.node_lifecycle import NodeLifecycle
+from mooring.controllers.namespace import NamespaceController
+from mooring.controllers.node_lifecycle import NodeLifecycleController
 from mooring.controllers.options import COMPONENT, ControllerOptions, select_controllers
-from mooring.controllers.persistent_volume_binder import PersistentVolumeBinder
-from mooring.controllers.resource_claim import ResourceClaims
-from mooring.controllers.service_account import RootCaPublisher, ServiceAccounts
-from mooring.controllers.simulated_nodes.nodes import SimulatedNodes
-from mooring.controllers.simulated_nodes.pods import SimulatedPods
+from mooring.controllers.persistent_volume_binder import PersistentVolumeController
+from mooring.controllers.resource_claim import ResourceClaimController
+from mooring.controllers.service_account import RootCaController, ServiceAccountController
+from mooring.controllers.simulated_nodes.nodes import SimulatedNodeController
+from mooring.controllers.simulated_nodes.pods import SimulatedPodController
 from mooring.controllers.taint_eviction import DeviceTaintEviction, TaintEviction
-from mooring.controllers.validating_policy_status import ValidatingPolicyStatus
-from mooring.controllers.volume_protection import EphemeralVolumes, VolumeProtection
+from mooring.controllers.validating_policy_status import ValidatingPolicyStatusController
+from mooring.controllers.volume_protection import EphemeralVolumeController, VolumeProtectionController
 from mooring.controllers.workloads.cron_job import CronJobController
 from mooring.controllers.workloads.daemon_set import DaemonSetController
 from mooring.controllers.workloads.deployment import DeploymentController
 from mooring.controllers.workloads.job import JobController
-from mooring.controllers.workloads.replicas import ReplicaSetController, ReplicationControllers
+from mooring.controllers.workloads.replicas import ReplicaSetController, ReplicationControllerController
 from mooring.controllers.workloads.stateful_set import StatefulSetController
 
-CONTROLLERS: dict[str, Factory] = {
+CONTROLLERS: dict[str, ControllerFactory] = {
     "deployment": DeploymentController,
     "replicaset": ReplicaSetController,
-    "replicationcontroller": ReplicationControllers,
+    "replicationcontroller": ReplicationControllerController,
     "statefulset": StatefulSetController,
     "daemonset": DaemonSetController,
     "job": JobController,
-    "ttl-after-finished": JobExpiry,
+    "ttl-after-finished": JobExpiryController,
     "cronjob": CronJobController,
-    "horizontalpodautoscaler": HorizontalAutoscaler,
-    "certificatesigningrequest-approving": CertificateApproval,
-    "certificatesigningrequest-cleaner": CertificateRequestExpiry,
+    "horizontalpodautoscaler": HorizontalPodAutoscalerController,
+    "certificatesigningrequest-approving": CertificateApprovalController,
+    "certificatesigningrequest-cleaner": CertificateRequestExpiryController,
     "device-taint-eviction": DeviceTaintEviction,
-    "disruption": DisruptionBudgets,
-    "endpoints": ServiceEndpoints,
-    "endpointslice": EndpointSlices,
-    "endpointslicemirroring": EndpointSliceMirroring,
-    "ephemeral-volume": EphemeralVolumes,
-    "persistentvolume-binder": PersistentVolumeBinder,
+    "disruption": DisruptionBudgetController,
+    "endpoints": EndpointsController,
+    "endpointslice": EndpointSliceController,
+    "endpointslicemirroring": EndpointSliceMirroringController,
+    "ephemeral-volume": EphemeralVolumeController,
+    "persistentvolume-binder": PersistentVolumeController,
     "pod-garbage-collector": PodGarbageCollector,
-    "resourceclaim": ResourceClaims,
+    "resourceclaim": ResourceClaimController,
     "garbage-collector": GarbageCollector,
-    "namespace": NamespaceDeletion,
-    "root-ca-certificate-publisher": RootCaPublisher,
-    "serviceaccount": ServiceAccounts,
-    "volume-protection": VolumeProtection,
-    "node-lifecycle": NodeLifecycle,
-    "simulated-nodes": SimulatedNodes,
-    "simulated-pods": SimulatedPods,
+    "namespace": NamespaceController,
+    "root-ca-certificate-publisher": RootCaController,
+    "serviceaccount": ServiceAccountController,
+    "volume-protection": VolumeProtectionController,
+    "node-lifecycle": NodeLifecycleController,
+    "simulated-nodes": SimulatedNodeController,
+    "simulated-pods": SimulatedPodController,
     "taint-eviction": TaintEviction,
-    "token-cleaner": TokenExpiry,
-    "validatingadmissionpolicy-status": ValidatingPolicyStatus,
+    "token-cleaner": TokenExpiryController,
+    "validatingadmissionpolicy-status": ValidatingPolicyStatusController,
 }
 
 

@@ -24,7 +24,7 @@ ACCOUNT, UID = "kubernetes.io/service-account.name", "kubernetes.io/service-acco
 _LIFETIME_SECONDS = 10 * 365 * 86400
 
 
-class ServiceAccounts(Controller):
+class ServiceAccountController(Controller):
     """The controller that creates `default` accounts and fills token Secrets; reconciles namespaces and Secrets."""
 
     name = "serviceaccount"
@@ -34,7 +34,7 @@ class ServiceAccounts(Controller):
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self._accounts: Informer[ServiceAccount] = context.informers.of(ServiceAccount)
         self._secrets: Informer[Secret] = context.informers.of(Secret)
-        self._by_account = self._secrets.index("service account", _account_key)
+        self._by_account = self._secrets.index("service account", _account_keys_of_secret)
         self.follow(self._namespaces)
         self._accounts.add_handler(added=self._enqueue_dependents, deleted=self._enqueue_dependents)
         self.follow(self._secrets, self._enqueue_token_secret)
@@ -54,9 +54,9 @@ class ServiceAccounts(Controller):
         if namespace:
             await self._write_token(namespace, name)
         else:
-            await self._ensure_default(name)
+            await self._ensure_default_account(name)
 
-    async def _ensure_default(self, name: str) -> None:
+    async def _ensure_default_account(self, name: str) -> None:
         namespace = self._namespaces.get(name)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return
@@ -86,7 +86,7 @@ class ServiceAccounts(Controller):
         await self.client.patch(Secret, name, body, namespace, type=PatchType.MERGE)
 
 
-def _account_key(secret: Secret) -> list[str]:
+def _account_keys_of_secret(secret: Secret) -> list[str]:
     if secret.type != TOKEN_TYPE:
         return []
     return [f"{secret.metadata.namespace}/{secret.metadata.annotations.get(ACCOUNT, '')}"]
@@ -105,7 +105,7 @@ _TEXT = (
 )
 
 
-class RootCaPublisher(Controller):
+class RootCaController(Controller):
     """The controller that writes `kube-root-ca.crt`; reconciles namespaces."""
 
     name = "root-ca-certificate-publisher"
@@ -116,9 +116,11 @@ class RootCaPublisher(Controller):
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self._maps: Informer[ConfigMap] = context.informers.of(ConfigMap)
         self.follow(self._namespaces)
-        self._maps.add_handler(updated=lambda _, new: self._map_changed(new), deleted=self._map_changed)
+        self._maps.add_handler(
+            updated=lambda _, new: self._enqueue_namespace_of_map(new), deleted=self._enqueue_namespace_of_map
+        )
 
-    def _map_changed(self, found: ConfigMap) -> None:
+    def _enqueue_namespace_of_map(self, found: ConfigMap) -> None:
         if found.metadata.name == NAME:
             self.queue.add(found.metadata.namespace)
 

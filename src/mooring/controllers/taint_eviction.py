@@ -1,4 +1,4 @@
-"""Evict pods from nodes with NoExecute taints that they do not tolerate; `Eviction` is the base of such controllers.
+"""Evict pods from nodes with NoExecute taints that they do not tolerate, on the base `EvictionController`.
 
 The due time is recomputed when the node's taints or the pod's tolerations change: from `timeAdded`, the binding and the
 first matching toleration of each taint (`mooring.constraints.tolerations.eviction_time`). A taint without `timeAdded`
@@ -27,7 +27,7 @@ from mooring.base import logs
 from mooring.client import Index, Informer, key_of
 from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, TaintLike, device_eviction_time, eviction_time
-from mooring.controllers.conditions import disruption_target
+from mooring.controllers.conditions import disruption_target_condition
 from mooring.controllers.controller import Context, Controller
 
 _LONGEST_WAIT = 86400.0
@@ -36,7 +36,7 @@ _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 log = logs.get(__name__)
 
 
-class Eviction(Controller):
+class EvictionController(Controller):
     """The base of controllers that evict each pod at the time that `due` returns; reconciles pods by key."""
 
     metrics_prefix: str
@@ -66,7 +66,7 @@ class Eviction(Controller):
         )
 
     @abstractmethod
-    def due(self, pod: Pod, now: datetime) -> datetime | None:
+    def compute_eviction_time(self, pod: Pod, now: datetime) -> datetime | None:
         """Return the time at which to evict the pod; None for never."""
 
     async def reconcile(self, key: str) -> float | None:
@@ -75,7 +75,7 @@ class Eviction(Controller):
             self._counting_down.discard(key)
             return None
         now = self.clock.now()
-        due = self.due(pod, now)
+        due = self.compute_eviction_time(pod, now)
         if due is None:
             if key in self._counting_down:
                 self._counting_down.discard(key)
@@ -93,7 +93,7 @@ class Eviction(Controller):
     async def _evict(self, pod: Pod) -> None:
         meta = pod.metadata
         self._recorder.event(pod, "Normal", self.event_reason, f"Marking for deletion Pod {key_of(pod)}")
-        condition = disruption_target(self.condition_reason, self.condition_message, self.clock.now())
+        condition = disruption_target_condition(self.condition_reason, self.condition_message, self.clock.now())
         body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
         try:
             await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")
@@ -104,12 +104,12 @@ class Eviction(Controller):
         log.info("evicted pod %s from node %s", key_of(pod), pod.spec.node_name, extra={"fields": {"by": self.name}})
 
 
-def pods_by_node(pods: Informer[Pod]) -> Index[Pod]:
+def index_by_node(pods: Informer[Pod]) -> Index[Pod]:
     """Return an index of pods by the name of the node that they are bound to."""
     return pods.index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
 
 
-def latest_moment(stamp: datetime, now: datetime) -> datetime:
+def latest_unrounded_time(stamp: datetime, now: datetime) -> datetime:
     """Return the latest time, up to `now`, that a timestamp of whole seconds may have been rounded down from.
 
     Countdowns start there: counted from the stamp itself, `tolerationSeconds` would end up to a second early.
@@ -117,13 +117,13 @@ def latest_moment(stamp: datetime, now: datetime) -> datetime:
     return max(stamp, min(now, add_seconds(stamp, 1)))
 
 
-def latest_addition(taint: TaintLike, now: datetime) -> datetime | None:
+def latest_time_of_addition(taint: TaintLike, now: datetime) -> datetime | None:
     """Return the latest time, up to `now`, at which a taint may have been added; None if it has no `timeAdded`."""
     stamp = parse_time_added(taint)
-    return None if stamp is None else latest_moment(stamp, now)
+    return None if stamp is None else latest_unrounded_time(stamp, now)
 
 
-def bound_at(pod: Pod) -> datetime:
+def binding_time(pod: Pod) -> datetime:
     """Return when a pod was bound to its node; if unknown, when it started or was created."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
@@ -134,7 +134,7 @@ def bound_at(pod: Pod) -> datetime:
 TaintKey: TypeAlias = tuple[str, str]
 
 
-class TaintEviction(Eviction):
+class TaintEviction(EvictionController):
     """The controller that evicts pods by NoExecute taints of nodes; reconciles pods by key."""
 
     name = "taint-eviction"
@@ -147,28 +147,30 @@ class TaintEviction(Eviction):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.nodes: Informer[Node] = context.informers.of(Node)
-        self._by_node = pods_by_node(self.pods)
+        self._by_node = index_by_node(self.pods)
         self._seen: dict[str, dict[TaintKey, datetime]] = {}
         """By node, when taints without `timeAdded` were first seen."""
-        self.nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
-        self.follow(self.pods, self._pod_changed)
+        self.nodes.add_handler(
+            added=self._enqueue_pods_if_tainted, updated=self._enqueue_pods_if_taints_changed, deleted=self._forget_node
+        )
+        self.follow(self.pods, self._enqueue_if_evictable)
 
-    def _node_added(self, node: Node) -> None:
+    def _enqueue_pods_if_tainted(self, node: Node) -> None:
         self._record_first_seen(node)
         if no_execute_taints(node):
             self._enqueue_pods_of(node)
 
-    def _node_updated(self, old: Node, new: Node) -> None:
+    def _enqueue_pods_if_taints_changed(self, old: Node, new: Node) -> None:
         if no_execute_taints(old) != no_execute_taints(new):
             self._record_first_seen(new)
             self._enqueue_pods_of(new)
 
-    def _node_deleted(self, node: Node) -> None:
+    def _forget_node(self, node: Node) -> None:
         self._seen.pop(node.metadata.name, None)
 
     def _record_first_seen(self, node: Node) -> None:
         known = self._seen.pop(node.metadata.name, {})
-        undated = [_key(taint) for taint in no_execute_taints(node) if parse_time_added(taint) is None]
+        undated = [_taint_key(taint) for taint in no_execute_taints(node) if parse_time_added(taint) is None]
         if undated:
             now = self.clock.now()
             self._seen[node.metadata.name] = {key: known.get(key, now) for key in undated}
@@ -177,12 +179,12 @@ class TaintEviction(Eviction):
         for pod in self._by_node.get(node.metadata.name):
             self.enqueue(pod)
 
-    def _pod_changed(self, pod: Pod) -> None:
+    def _enqueue_if_evictable(self, pod: Pod) -> None:
         node = self.nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if node is not None and no_execute_taints(node):
             self.enqueue(pod)
 
-    def due(self, pod: Pod, now: datetime) -> datetime | None:
+    def compute_eviction_time(self, pod: Pod, now: datetime) -> datetime | None:
         node = self.nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if node is None:
             return None
@@ -190,10 +192,10 @@ class TaintEviction(Eviction):
         return eviction_time(
             no_execute_taints(node),
             self.tolerations_of(pod),
-            latest_moment(bound_at(pod), now),
+            latest_unrounded_time(binding_time(pod), now),
             self.options,
             now=now,
-            added_at=lambda taint: latest_addition(taint, now) or seen.get(_key(taint)),
+            added_at=lambda taint: latest_time_of_addition(taint, now) or seen.get(_taint_key(taint)),
         )
 
     def tolerations_of(self, pod: Pod) -> Sequence[Toleration]:
@@ -204,11 +206,11 @@ def no_execute_taints(node: Node) -> list[Taint]:
     return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
 
 
-def _key(taint: Taint) -> TaintKey:
+def _taint_key(taint: Taint) -> TaintKey:
     return taint.key, taint.value
 
 
-class DeviceTaintEviction(Eviction):
+class DeviceTaintEviction(EvictionController):
     """Evict pods that use devices with NoExecute taints that their claims do not tolerate.
 
     Devices are tainted by their driver, in a ResourceSlice, or by a DeviceTaintRule. The tolerations are those in the
@@ -226,7 +228,7 @@ class DeviceTaintEviction(Eviction):
         super().__init__(context)
         knows = self.client.knows
         self._by_claim = self.pods.index("resource claim", claim_keys)
-        self.follow(self.pods, self._pod_changed)
+        self.follow(self.pods, self._enqueue_if_evictable)
         self._claims: Informer[ResourceClaim] | None = None
         self._slices: Informer[ResourceSlice] | None = None
         self._rules: Informer[DeviceTaintRule] | None = None
@@ -234,70 +236,78 @@ class DeviceTaintEviction(Eviction):
             return  # not served before 1.32
         self._claims = context.informers.of(ResourceClaim)
         self._claims_by_pool = self._claims.index(
-            "pool", lambda claim: {_pool(each.driver, each.pool) for each in _results(claim)}
+            "pool", lambda claim: {_pool_key(each.driver, each.pool) for each in _allocated_devices(claim)}
         )
-        self.follow(self._claims, self._claim_changed)
+        self.follow(self._claims, self._enqueue_pods_of_claim)
         self._slices = context.informers.of(ResourceSlice)
-        self._slices_by_pool = self._slices.index("pool", _pool_of_slice)
-        self._slices.add_handler(added=self._slice_changed, updated=self._slice_updated, deleted=self._slice_changed)
+        self._slices_by_pool = self._slices.index("pool", _pool_keys_of_slice)
+        self._slices.add_handler(
+            added=self._enqueue_pods_of_slice,
+            updated=self._enqueue_pods_of_updated_slice,
+            deleted=self._enqueue_pods_of_slice,
+        )
         if knows(DeviceTaintRule):
             self._rules = context.informers.of(DeviceTaintRule)
-            self._rules.add_handler(added=self._rule_changed, updated=self._rule_updated, deleted=self._rule_changed)
+            self._rules.add_handler(
+                added=self._enqueue_pods_of_rule,
+                updated=self._enqueue_pods_of_updated_rule,
+                deleted=self._enqueue_pods_of_rule,
+            )
 
-    def _pod_changed(self, pod: Pod) -> None:
+    def _enqueue_if_evictable(self, pod: Pod) -> None:
         if pod.spec.resource_claims and pod.spec.node_name:
             self.enqueue(pod)
 
-    def _claim_changed(self, claim: ResourceClaim) -> None:
+    def _enqueue_pods_of_claim(self, claim: ResourceClaim) -> None:
         for pod in self._by_claim.get(key_of(claim)):
             self.enqueue(pod)
 
-    def _slice_changed(self, found: ResourceSlice) -> None:
-        for claim in self._claims_by_pool.get(_pool_of_slice(found)[0]):
-            self._claim_changed(claim)
+    def _enqueue_pods_of_slice(self, found: ResourceSlice) -> None:
+        for claim in self._claims_by_pool.get(_pool_keys_of_slice(found)[0]):
+            self._enqueue_pods_of_claim(claim)
 
-    def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
+    def _enqueue_pods_of_updated_slice(self, old: ResourceSlice, new: ResourceSlice) -> None:
         if old.spec != new.spec:
-            self._slice_changed(new)
+            self._enqueue_pods_of_slice(new)
 
-    def _rule_changed(self, rule: DeviceTaintRule) -> None:
+    def _enqueue_pods_of_rule(self, rule: DeviceTaintRule) -> None:
         for claim in self._claims.objects() if self._claims is not None else ():
-            if any(_selects(rule, result) for result in _results(claim)):
-                self._claim_changed(claim)
+            if any(_is_selected_by_rule(rule, result) for result in _allocated_devices(claim)):
+                self._enqueue_pods_of_claim(claim)
 
-    def _rule_updated(self, old: DeviceTaintRule, new: DeviceTaintRule) -> None:
+    def _enqueue_pods_of_updated_rule(self, old: DeviceTaintRule, new: DeviceTaintRule) -> None:
         if old.spec != new.spec:
-            self._rule_changed(old)
-            self._rule_changed(new)
+            self._enqueue_pods_of_rule(old)
+            self._enqueue_pods_of_rule(new)
 
-    def due(self, pod: Pod, now: datetime) -> datetime | None:
+    def compute_eviction_time(self, pod: Pod, now: datetime) -> datetime | None:
         if not pod.spec.node_name or self._claims is None:
             return None
 
-        added_at = partial(latest_addition, now=now)
-        bound = latest_moment(bound_at(pod), now)
+        added_at = partial(latest_time_of_addition, now=now)
+        bound = latest_unrounded_time(binding_time(pod), now)
         moments = []
         for key in claim_keys(pod):
             claim = self._claims.by_key(key)
             if claim is None or all(user.uid != pod.metadata.uid for user in claim.status.reserved_for):
                 continue
-            for result in _results(claim):
-                taints = list(self._taints(result))
+            for result in _allocated_devices(claim):
+                taints = list(self._find_device_taints(result))
                 moments.append(
                     device_eviction_time(taints, result.tolerations, bound, self.options, now=now, added_at=added_at)
                 )
         return min(filter(None, moments), default=None)
 
-    def _taints(self, device: DeviceRequestAllocationResult) -> Iterator[DeviceTaint]:
+    def _find_device_taints(self, device: DeviceRequestAllocationResult) -> Iterator[DeviceTaint]:
         """Return the NoExecute taints of an allocated device: of its slice, then of rules."""
-        slices = list(self._slices_by_pool.get(_pool(device.driver, device.pool)))
+        slices = list(self._slices_by_pool.get(_pool_key(device.driver, device.pool)))
         newest = max((found.spec.pool.generation for found in slices), default=0)
         for found in slices:
             for entry in found.spec.devices if found.spec.pool.generation == newest else ():
                 if entry.name == device.device:
                     yield from (taint for taint in entry.taints if taint.effect == NO_EXECUTE)
         for rule in self._rules.objects() if self._rules is not None else ():
-            if rule.spec.taint.effect == NO_EXECUTE and _selects(rule, device):
+            if rule.spec.taint.effect == NO_EXECUTE and _is_selected_by_rule(rule, device):
                 yield rule.spec.taint
 
 
@@ -312,19 +322,19 @@ def claim_keys(pod: Pod) -> list[str]:
     return [f"{pod.metadata.namespace}/{name}" for name in names if name]
 
 
-def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+def _allocated_devices(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
     return claim.status.allocation.devices.results if claim.status.allocation is not None else []
 
 
-def _pool_of_slice(found: ResourceSlice) -> list[str]:
-    return [_pool(found.spec.driver, found.spec.pool.name)]
+def _pool_keys_of_slice(found: ResourceSlice) -> list[str]:
+    return [_pool_key(found.spec.driver, found.spec.pool.name)]
 
 
-def _pool(driver: str, pool: str) -> str:
+def _pool_key(driver: str, pool: str) -> str:
     return f"{driver}/{pool}"
 
 
-def _selects(rule: DeviceTaintRule, device: DeviceRequestAllocationResult) -> bool:
+def _is_selected_by_rule(rule: DeviceTaintRule, device: DeviceRequestAllocationResult) -> bool:
     wanted = rule.spec.device_selector
     return wanted is not None and (
         wanted.driver in (None, device.driver)

@@ -12,7 +12,7 @@ from mooring.client import Informer
 from mooring.controllers.controller import Context, Controller
 
 
-class ValidatingPolicyStatus(Controller):
+class ValidatingPolicyStatusController(Controller):
     """The controller that type-checks policies; reconciles them by name, each generation once."""
 
     name = "validatingadmissionpolicy-status"

@@ -8,12 +8,12 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of, has_ended
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.workloads.ownership import controller_reference
+from mooring.controllers.workloads.ownership import build_controller_reference
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 
 
-class VolumeProtection(Controller):
+class VolumeProtectionController(Controller):
     """The controller that removes protection finalizers; reconciles claims and volumes."""
 
     name = "volume-protection"
@@ -26,13 +26,15 @@ class VolumeProtection(Controller):
         self._by_claim = self._pods.index("claim", claim_keys)
         self.follow(self._claims, self._enqueue_terminating)
         self.follow(self._volumes, self._enqueue_terminating)
-        self._pods.add_handler(updated=lambda _, pod: self._pod_changed(pod), deleted=self._pod_changed)
+        self._pods.add_handler(
+            updated=lambda _, pod: self._enqueue_terminating_claims(pod), deleted=self._enqueue_terminating_claims
+        )
 
     def _enqueue_terminating(self, obj: Resource) -> None:
         if obj.metadata.deletion_timestamp is not None:
             self.enqueue(obj)
 
-    def _pod_changed(self, pod: Pod) -> None:
+    def _enqueue_terminating_claims(self, pod: Pod) -> None:
         for key in claim_keys(pod):
             claim = self._claims.by_key(key)
             if claim is not None:
@@ -43,13 +45,13 @@ class VolumeProtection(Controller):
             claim = self._claims.by_key(key)
             users = (pod for pod in self._by_claim.get(key) if pod.spec.node_name and not has_ended(pod))
             if claim is not None and not any(users):
-                await self._remove_protection(claim, CLAIM_PROTECTION)
+                await self._remove_protection_finalizer(claim, CLAIM_PROTECTION)
         else:
             volume = self._volumes.get(key)
             if volume is not None and volume.status.phase != "Bound":
-                await self._remove_protection(volume, VOLUME_PROTECTION)
+                await self._remove_protection_finalizer(volume, VOLUME_PROTECTION)
 
-    async def _remove_protection(self, obj: PersistentVolume | PersistentVolumeClaim, finalizer: str) -> None:
+    async def _remove_protection_finalizer(self, obj: PersistentVolume | PersistentVolumeClaim, finalizer: str) -> None:
         if obj.metadata.deletion_timestamp is not None and finalizer in obj.metadata.finalizers:
             await self.remove_finalizer(obj, finalizer)
 
@@ -65,7 +67,7 @@ def claim_keys(pod: Pod) -> list[str]:
     return keys
 
 
-class EphemeralVolumes(Controller):
+class EphemeralVolumeController(Controller):
     """The controller that creates the claims of ephemeral volumes; reconciles pods by key."""
 
     name = "ephemeral-volume"
@@ -75,14 +77,14 @@ class EphemeralVolumes(Controller):
         self._recorder = context.recorder("ephemeral_volume")
         self._claims: Informer[PersistentVolumeClaim] = context.informers.of(PersistentVolumeClaim)
         self._pods: Informer[Pod] = context.informers.of(Pod)
-        self._pods.add_handler(added=self._pod_added)
-        self._claims.add_handler(deleted=self._claim_deleted)
+        self._pods.add_handler(added=self._enqueue_if_ephemeral)
+        self._claims.add_handler(deleted=self._enqueue_owner_pod)
 
-    def _pod_added(self, pod: Pod) -> None:
+    def _enqueue_if_ephemeral(self, pod: Pod) -> None:
         if any(volume.ephemeral is not None for volume in pod.spec.volumes):
             self.enqueue(pod)
 
-    def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
+    def _enqueue_owner_pod(self, claim: PersistentVolumeClaim) -> None:
         owner = controller_of(claim.metadata)
         if owner is not None and owner.kind == "Pod":
             self.queue.add(f"{claim.metadata.namespace}/{owner.name}")
@@ -109,7 +111,7 @@ class EphemeralVolumes(Controller):
             namespace=pod.metadata.namespace,
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,
-            owner_references=[controller_reference(self.client, pod)],
+            owner_references=[build_controller_reference(self.client, pod)],
         )
         with suppress(errors.AlreadyExists):
             await self.client.create(PersistentVolumeClaim(metadata=metadata, spec=template.spec))

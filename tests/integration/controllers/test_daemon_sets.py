@@ -13,7 +13,7 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import PatchType
 from mooring.constraints.options import ConstraintOptions
 from mooring.controllers.options import ControllerOptions
-from mooring.controllers.workloads.daemon_nodes import node_of
+from mooring.controllers.workloads.daemon_nodes import target_node_of
 from mooring.testing.clock import MockClock
 from workload_cluster import Cluster, Tree, cluster, template, workload
 
@@ -34,7 +34,7 @@ def spec(image: str = "nginx:1", strategy: Tree | None = None, **pod: Any) -> Tr
 
 
 async def where(c: Cluster) -> set[str]:
-    return {node_of(pod) for pod in await c.pods() if pod.metadata.deletion_timestamp is None}
+    return {target_node_of(pod) for pod in await c.pods() if pod.metadata.deletion_timestamp is None}
 
 
 async def images(c: Cluster) -> list[str]:

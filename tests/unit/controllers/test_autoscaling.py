@@ -17,14 +17,14 @@ from mooring.api.autoscaling_v2 import (
 )
 from mooring.api.core_v1 import Pod
 from mooring.controllers.autoscaling.replica_counts import (
-    History,
     NoMeasureError,
+    ScalingHistory,
     ScalingRequest,
     Tolerance,
     apply_behavior,
     propose_by_total,
     propose_by_usage,
-    propose_per_pod,
+    propose_by_value_per_pod,
 )
 from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 from mooring.testing.builders import pod
@@ -99,8 +99,8 @@ def test_one_value_for_all_and_one_that_pods_share() -> None:
     assert propose_by_total(pods, 20_000, 3, 10_000, Tolerance()).replicas == 4
     assert propose_by_total(pods, 10_500, 3, 10_000, Tolerance()).replicas == 3
     assert propose_by_total([], 3_000, 0, 1_000, Tolerance()).replicas == 3
-    assert propose_per_pod(45_000, 3, 10_000, Tolerance()).replicas == 5
-    assert propose_per_pod(31_000, 3, 10_000, Tolerance()).replicas == 3
+    assert propose_by_value_per_pod(45_000, 3, 10_000, Tolerance()).replicas == 5
+    assert propose_by_value_per_pod(31_000, 3, 10_000, Tolerance()).replicas == 3
 
 
 def rules(window: int | None, *policies: tuple[str, int, int], select: str = "Max") -> HPAScalingRules:
@@ -153,7 +153,7 @@ PACED = [
 
 @pytest.mark.parametrize("case", PACED, ids=lambda case: case.name)
 def test_how_fast_a_workload_follows(case: Paced) -> None:
-    history = History(list(case.recommended), list(case.changed))
+    history = ScalingHistory(list(case.recommended), list(case.changed))
     behavior = HorizontalPodAutoscalerBehavior(scale_up=case.up, scale_down=case.down)
     decision = apply_behavior(behavior, history, ScalingRequest(case.current, case.wanted, 1, 100, 1000.0))
     assert (decision.replicas, decision.limited[1]) == (case.expected, case.reason)

@@ -7,14 +7,14 @@ import pytest
 
 from mooring.api.core_v1 import PodSpec
 from mooring.constraints.options import ConstraintOptions
-from mooring.controllers.workloads.daemon_nodes import Placement
+from mooring.controllers.workloads.daemon_nodes import DaemonPlacement
 from mooring.testing.builders import node
 
 
 @pytest.mark.req("S.6")
 async def test_other_controllers_run_while_a_template_is_evaluated_on_many_nodes() -> None:
     nodes = [node(f"n{number}") for number in range(40)]
-    placement = Placement(PodSpec(), ConstraintOptions())
+    placement = DaemonPlacement(PodSpec(), ConstraintOptions())
     ticks = count()
     turns = 0
 

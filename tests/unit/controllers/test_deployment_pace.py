@@ -85,7 +85,7 @@ GROWTHS = [
 @pytest.mark.parametrize("case", GROWTHS, ids=lambda case: case.name)
 def test_how_far_the_new_one_grows(case: Growth) -> None:
     sets = [replica_set("old", case.old), replica_set("new", case.new)]
-    assert pace.new_size(case.deployment, sets, case.new) == case.expected
+    assert pace.compute_new_size(case.deployment, sets, case.new) == case.expected
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ SHRINKS = [
 
 @pytest.mark.parametrize("case", SHRINKS, ids=lambda case: case.name)
 def test_how_far_old_ones_shrink(case: Shrink) -> None:
-    assert pace.old_sizes(case.deployment, case.new, case.old) == case.expected
+    assert pace.compute_old_sizes(case.deployment, case.new, case.old) == case.expected
 
 
 NUMBERS = st.integers(0, 8) | st.integers(0, 100).map(lambda number: f"{number}%")
@@ -155,14 +155,14 @@ def test_every_rollout_ends_and_stays_within_its_bounds(
     most = wanted + pace.max_surge(owner)
     least = wanted - pace.max_unavailable(owner)
     for _ in range(200):
-        size = pace.new_size(owner, [new, old], pace.replicas(new))
+        size = pace.compute_new_size(owner, [new, old], pace.replicas(new))
         if size != pace.replicas(new):
             new.spec.replicas = size
         else:
-            for name, smaller in pace.old_sizes(owner, new, [old]).items():
+            for name, smaller in pace.compute_old_sizes(owner, new, [old]).items():
                 assert name == "old"
                 old.spec.replicas = smaller
-        assert pace.total([new, old]) <= most
+        assert pace.total_replicas([new, old]) <= most
         surely = sum(min(pace.replicas(each), each.status.available_replicas) for each in (new, old))
         assert surely >= least
         if chance.random() < 0.5:

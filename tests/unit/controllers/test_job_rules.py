@@ -24,7 +24,7 @@ from mooring.api.batch_v1 import (
 from mooring.api.core_v1 import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.controllers.workloads import cron_job, job, job_pods
-from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
+from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, load_time_zone
 from mooring.controllers.workloads.job_pods import IndexSet
 
 pytestmark = pytest.mark.req("S.4")
@@ -37,7 +37,7 @@ def test_indexes_survive_being_written(indexes: set[int]) -> None:
     written = IndexSet(indexes)
     assert IndexSet.parse(str(written), 41) == written
     assert len(written) == len(indexes)
-    assert [index for index in range(41) if index not in indexes] == list(written.vacant(41))
+    assert [index for index in range(41) if index not in indexes] == list(written.missing_below(41))
 
 
 @settings(max_examples=100, deadline=None)
@@ -103,7 +103,7 @@ FAILURES = [
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: case.name)
 def test_what_a_failure_policy_says(case: Failure) -> None:
     job = Job(spec=JobSpec(pod_failure_policy=PodFailurePolicy(rules=case.rules)))
-    assert job_pods.failure_action(job, case.pod).action == case.action
+    assert job_pods.find_failure_action(job, case.pod).action == case.action
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ async def test_pods_are_released_some_at_a_time_and_all_though_some_cannot_be() 
         released.append(pod.metadata.name)
 
     with pytest.raises(errors.InternalError) as raised:
-        await job._release_all(pods, release)
+        await job._remove_all_finalizers(pods, release)
     assert raised.value is refused
     assert most == job.RELEASED_AT_ONCE
     assert sorted([*released, *outcomes]) == sorted(pod.metadata.name for pod in pods)
@@ -178,7 +178,7 @@ PAUSES = [
 
 @pytest.mark.parametrize("case", PAUSES, ids=lambda case: case.name)
 def test_the_pause_after_failures(case: Pause) -> None:
-    assert job_pods.backoff_after(case.failed, case.succeeded, NOW) == case.expected
+    assert job_pods.seconds_to_retry(case.failed, case.succeeded, NOW) == case.expected
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ TIMES = [
 
 @pytest.mark.parametrize("case", TIMES, ids=lambda case: f"{case.schedule} after {case.after}")
 def test_the_next_time_of_a_schedule(case: Time) -> None:
-    found = Schedule(case.schedule, zone_of(case.zone)).after(times.parse(case.after))
+    found = Schedule(case.schedule, load_time_zone(case.zone)).after(times.parse(case.after))
     assert (found and times.to_seconds(found)) == case.expected
 
 
@@ -221,11 +221,11 @@ def test_an_hour_that_comes_twice_counts_once() -> None:
 @pytest.mark.parametrize(("text", "zone"), [("61 * * * *", None), ("* * * * *", "Mars/Olympus")])
 def test_what_is_no_schedule(text: str, zone: str | None) -> None:
     with pytest.raises(ScheduleError):
-        Schedule(text, zone_of(zone))
+        Schedule(text, load_time_zone(zone))
 
 
 def test_the_latest_of_very_many_missed_times_is_found() -> None:
     owner = CronJob(metadata=ObjectMeta(name="c", creation_timestamp="2026-01-01T00:00:00Z"))
     now = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
-    found = cron_job.find_missed(owner, Schedule("*/5 * * * *", UTC), now)
+    found = cron_job.find_missed_times(owner, Schedule("*/5 * * * *", UTC), now)
     assert (found.latest, found.many) == (datetime(2026, 6, 1, 12, 0, tzinfo=UTC), True)

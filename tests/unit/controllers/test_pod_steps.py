@@ -7,8 +7,8 @@ import pytest
 from msgspec import structs
 
 from mooring.api.core_v1 import Pod
-from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, rules_of
-from mooring.controllers.simulated_nodes.pod_steps import NOTHING, is_at_rest, next_step
+from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, read_rules
+from mooring.controllers.simulated_nodes.pod_steps import NOTHING, is_unchanged_until_update, next_step
 from mooring.testing.builders import made
 
 pytestmark = pytest.mark.req("S.4")
@@ -20,7 +20,7 @@ PROBE = {"initialDelaySeconds": 60}
 def started(tree: dict[str, Any]) -> Pod:
     """Return a pod as its kubelet has started it."""
     pod = made(Pod, {"metadata": {"name": "web", "uid": "1", "generation": 1}, **tree})
-    step = next_step(pod, rules_of(pod), PodRuns(Commands(lambda: 0.0), pod, rules_of(pod)), NOW)
+    step = next_step(pod, read_rules(pod), PodRuns(Commands(lambda: 0.0), pod, read_rules(pod)), NOW)
     return structs.replace(pod, status=structs.replace(pod.status, **step.status or {}))
 
 
@@ -60,14 +60,14 @@ def metadata(**fields: Any) -> dict[str, Any]:
 )
 def test_a_pod_at_rest_needs_no_step(tree: dict[str, Any], rests: bool) -> None:
     pod = started(tree)
-    assert is_at_rest(pod, rules_of(pod)) is rests
+    assert is_unchanged_until_update(pod, read_rules(pod)) is rests
     if rests:
         for seconds in (0, 1, 100_000):
-            runs = PodRuns(Commands(lambda: 0.0), pod, rules_of(pod))
-            assert next_step(pod, rules_of(pod), runs, NOW + timedelta(seconds=seconds)) == NOTHING
+            runs = PodRuns(Commands(lambda: 0.0), pod, read_rules(pod))
+            assert next_step(pod, read_rules(pod), runs, NOW + timedelta(seconds=seconds)) == NOTHING
 
 
 def test_a_pod_whose_specification_has_changed_is_looked_at() -> None:
     pod = started(container())
     changed = structs.replace(pod, metadata=structs.replace(pod.metadata, generation=2))
-    assert not is_at_rest(changed, rules_of(changed))
+    assert not is_unchanged_until_update(changed, read_rules(changed))

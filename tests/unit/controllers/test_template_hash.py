@@ -3,7 +3,7 @@ import msgspec
 from mooring.api.core_v1 import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from mooring.api.quantity import parse
 from mooring.controllers.workloads.deployment_replica_sets import template_hash
-from mooring.controllers.workloads.revisions import data_of
+from mooring.controllers.workloads.revisions import build_template_patch
 
 
 def _template(cpu: str) -> PodTemplateSpec:
@@ -26,7 +26,7 @@ def test_a_collision_gives_another_hash() -> None:
 def test_the_data_of_a_revision_is_spelled_as_go_spells_it() -> None:
     template = _template("1")
     template.metadata.labels = {"b": "2", "a": "1"}
-    text = msgspec.json.encode(data_of(template)).decode()
+    text = msgspec.json.encode(build_template_patch(template)).decode()
     assert text == (
         '{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"a":"1","b":"2"}},'
         '"spec":{"containers":[{"image":"i","name":"c","resources":{"requests":{"cpu":"1"}}}]}}}}'

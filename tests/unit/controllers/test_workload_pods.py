@@ -67,8 +67,8 @@ ORDERS = [
 
 @pytest.mark.parametrize("case", ORDERS, ids=lambda case: case.name)
 def test_which_pod_goes_first(case: Order) -> None:
-    first = pod_states.deletion_order(case.first, case.neighbours[0], NOW)
-    second = pod_states.deletion_order(case.second, case.neighbours[1], NOW)
+    first = pod_states.deletion_sort_key(case.first, case.neighbours[0], NOW)
+    second = pod_states.deletion_sort_key(case.second, case.neighbours[1], NOW)
     assert first < second
 
 
@@ -90,7 +90,7 @@ AVAILABLE = [
 
 @pytest.mark.parametrize("case", AVAILABLE, ids=lambda case: case.name)
 def test_when_a_pod_is_available(case: Available) -> None:
-    assert pod_states.available_in(case.pod, case.seconds, NOW) == case.expected
+    assert pod_states.seconds_to_availability(case.pod, case.seconds, NOW) == case.expected
 
 
 def template(image: str = "a", **labels: str) -> PodTemplateSpec:
@@ -107,5 +107,5 @@ def test_the_hash_of_a_template_does_not_depend_on_the_order_of_labels() -> None
 
 
 def test_templates_are_the_same_whatever_their_hash_label_says() -> None:
-    assert replica_sets.same_template(template(app="x"), template(app="x", **{replica_sets.HASH_LABEL: "y"}))
-    assert not replica_sets.same_template(template(app="x"), template(app="z"))
+    assert replica_sets.is_same_template(template(app="x"), template(app="x", **{replica_sets.HASH_LABEL: "y"}))
+    assert not replica_sets.is_same_template(template(app="x"), template(app="z"))

@@ -7,7 +7,7 @@ import pytest
 from control_plane import ControlPlane, control_plane
 from mooring.api.core_v1 import Node
 from mooring.client import PatchType
-from mooring.controllers.node_lifecycle import State, state_of
+from mooring.controllers.node_lifecycle import ZoneState, compute_zone_state
 from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 
 pytestmark = pytest.mark.req("S.4")
@@ -62,17 +62,17 @@ async def test_when_all_nodes_fail_no_pod_is_evicted(plane: ControlPlane) -> Non
 @pytest.mark.parametrize(
     ("nodes", "ready", "state"),
     [
-        (0, 0, State.NORMAL),
-        (1, 0, State.FULL_DISRUPTION),
-        (3, 1, State.NORMAL),
-        (4, 1, State.PARTIAL_DISRUPTION),
-        (100, 46, State.NORMAL),
-        (100, 45, State.PARTIAL_DISRUPTION),
+        (0, 0, ZoneState.NORMAL),
+        (1, 0, ZoneState.FULL_DISRUPTION),
+        (3, 1, ZoneState.NORMAL),
+        (4, 1, ZoneState.PARTIAL_DISRUPTION),
+        (100, 46, ZoneState.NORMAL),
+        (100, 45, ZoneState.PARTIAL_DISRUPTION),
     ],
     ids=["no nodes", "the only node is down", "two are few", "three of four", "54 of 100", "55 of 100"],
 )
-def test_the_state_of_a_zone(nodes: int, ready: int, state: State) -> None:
-    assert state_of(nodes, ready) is state
+def test_the_state_of_a_zone(nodes: int, ready: int, state: ZoneState) -> None:
+    assert compute_zone_state(nodes, ready) is state
 
 
 async def test_when_most_nodes_fall_silent_at_once_it_is_believed_later() -> None:

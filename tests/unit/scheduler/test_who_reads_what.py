@@ -16,7 +16,7 @@ from mooring.api.core_v1 import Pod, Service
 from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.quantity import Quantity
 from mooring.constraints import requests
-from mooring.controllers.workloads.daemon_nodes import spec_for
+from mooring.controllers.workloads.daemon_nodes import pin_spec_to_node
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import DeclaredParts, SignatureTable, host_ports, images, pod_terms
 from mooring.scheduler.deciding.engine import Engine
@@ -303,7 +303,7 @@ def _numbered(number: int) -> Pod:
 def _daemon(number: int) -> Pod:
     """Return a pod of a DaemonSet: made for a node."""
     found = pod(f"agent-{number}", cpu="1")
-    return structs.replace(found, spec=spec_for(found.spec, f"n{number}"))
+    return structs.replace(found, spec=pin_spec_to_node(found.spec, f"n{number}"))
 
 
 class Nosy(ByAnnotation):

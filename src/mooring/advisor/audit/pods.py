@@ -19,7 +19,7 @@ from mooring.api.states import has_ended, priority
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import NO_EXECUTE
-from mooring.controllers.taint_eviction import bound_at, claim_keys, no_execute_taints
+from mooring.controllers.taint_eviction import binding_time, claim_keys, no_execute_taints
 from mooring.scheduler.facade import ProfileSpec, UnknownSchedulerError
 
 Key = tuple[str, str]
@@ -78,7 +78,7 @@ class PodEffectFinder:
     def _eviction_time(self, pod: Pod, options: ConstraintOptions) -> datetime | None:
         moments = []
         node = self.snapshot.find(Node, "", pod.spec.node_name)
-        bound = bound_at(pod)
+        bound = binding_time(pod)
         if node is not None:
             taints = no_execute_taints(node)
             moments.append(tolerations.eviction_time(taints, pod.spec.tolerations, bound, options, now=self.now))

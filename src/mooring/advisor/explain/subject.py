@@ -44,7 +44,7 @@ from mooring.api.storage_v1 import StorageClass
 from mooring.constraints.annotations import without_bridge
 from mooring.controllers.resource_claim import POD_CLAIM_NAME
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
-from mooring.controllers.workloads.stateful_pods import new_claims, new_pod, ordinal_of, ordinals
+from mooring.controllers.workloads.stateful_pods import build_claims, build_pod, ordinals, parse_ordinal
 
 _PATHS: Mapping[type[Resource], tuple[str, ...]] = {
     **dict.fromkeys((Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ReplicationController), ("spec", "template")),
@@ -272,7 +272,7 @@ def _pod_of_template(snapshot: Snapshot, owner: Resource, template: PodTemplateS
     if isinstance(owner, StatefulSet):
         taken = {pod.metadata.name for pod in snapshot.all(Pod) if pod.metadata.namespace == owner.metadata.namespace}
         free = (each for each in ordinals(owner) if f"{owner.metadata.name}-{each}" not in taken)
-        pod = new_pod(owner, next(free, len(ordinals(owner))), template, "", reference)
+        pod = build_pod(owner, next(free, len(ordinals(owner))), template, "", reference)
         return structs.replace(pod, api_version="v1", kind="Pod")
     if isinstance(owner, DaemonSet):
         template.spec.tolerations = daemon_tolerations(template.spec)
@@ -300,7 +300,7 @@ def companion_objects(snapshot: Snapshot, subject: Subject) -> list[Resource]:
     facts = ClusterLookups(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)))
     claims, made = list(_ephemeral(pod)), list[Resource]()
     if isinstance(subject.source, StatefulSet):
-        numbered = new_claims(subject.source, ordinal_of(pod), pod.metadata.owner_references[0])
+        numbered = build_claims(subject.source, parse_ordinal(pod), pod.metadata.owner_references[0])
         claims += [copy_of(each) for each in numbered]
     for claim in claims:
         if snapshot.find(PersistentVolumeClaim, claim.metadata.namespace, claim.metadata.name) is None:

@@ -16,7 +16,7 @@ from mooring.api.label_selector import Selector
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.constraints import disruption_budgets
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time
-from mooring.controllers.taint_eviction import bound_at
+from mooring.controllers.taint_eviction import binding_time
 from mooring.scheduler.facade import Engine
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class TaintEvictions:
         if not taints:
             return None
         clock = self._world.clock
-        bound = bound_at(pod.pod) if pod.placed_at is None else clock.start + timedelta(seconds=pod.placed_at)
+        bound = binding_time(pod.pod) if pod.placed_at is None else clock.start + timedelta(seconds=pod.placed_at)
         options = self._world.settings.features.constraints
         moment = eviction_time(taints, pod.pod.spec.tolerations, bound, options, now=clock.now())
         if moment is None:

@@ -321,7 +321,7 @@ def _put_instance(asked: Engine, node: Node, daemons: Iterable[DaemonSet], optio
     pods = []
     for each in daemons:
         template = each.spec.template.spec
-        if daemon_nodes.Placement(template, options).evaluate(node).should_run:
+        if daemon_nodes.DaemonPlacement(template, options).evaluate(node).should_run:
             containers = []
             for container in template.containers:  # missing requests are the limits, as the API server sets them
                 given = container.resources

@@ -8,11 +8,11 @@ from mooring.advisor.simulate.results import (
     Blocked,
     Comparison,
     Counts,
+    DaemonPlacement,
     MovedPod,
     NodeUse,
     PendingGroup,
     PendingPod,
-    Placement,
     RejectedGroup,
     Simulation,
     Utilisation,
@@ -74,11 +74,11 @@ def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
     )
 
 
-def _placements(world: World) -> tuple[Placement, ...]:
+def _placements(world: World) -> tuple[DaemonPlacement, ...]:
     found = [pod for pod in world.pods.values() if pod.node and pod.placed_at is not None]
     found.sort(key=lambda pod: (pod.placed_at, pod.name))
     return tuple(
-        Placement(
+        DaemonPlacement(
             pod=pod.name, owner=pod.owner_name, node=pod.node, at=round(pod.placed_at or 0.0, 3), replaces=pod.replaces
         )
         for pod in found

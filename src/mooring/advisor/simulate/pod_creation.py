@@ -70,7 +70,7 @@ def slot_of(owner: OwnerReference, pod: Pod) -> str:
     if owner.kind == "StatefulSet":
         return pod.metadata.name.rpartition("-")[2]
     if owner.kind == "DaemonSet":
-        return daemon_nodes.node_of(pod)
+        return daemon_nodes.target_node_of(pod)
     return pod.metadata.annotations.get(INDEX, "")
 
 
@@ -88,7 +88,7 @@ def slots(owner: Workload) -> Iterator[str]:
     elif isinstance(obj, Job):
         completions = obj.spec.completions or 0
         done = IndexSet.parse(obj.status.completed_indexes, completions)
-        yield from map(str, islice(done.vacant(completions), owner.wanted))
+        yield from map(str, islice(done.missing_below(completions), owner.wanted))
 
 
 def is_ordered(owner: Workload) -> bool:
@@ -104,11 +104,11 @@ def new_pod(owner: Workload, slot: str) -> Pod:
         raise AssertionError(f"{owner.display_name} has no template")
     if isinstance(obj, StatefulSet):
         revision = f"{owner.name}-{template_hash(template, None)}"
-        return stateful_pods.new_pod(obj, int(slot), template, revision, owner.reference)
+        return stateful_pods.build_pod(obj, int(slot), template, revision, owner.reference)
     labels, annotations, spec = template.metadata.labels, template.metadata.annotations, template.spec
     name, generated = "", f"{owner.name}-"
     if owner.kind == "DaemonSet":
-        spec = daemon_nodes.spec_for(spec, slot)
+        spec = daemon_nodes.pin_spec_to_node(spec, slot)
         labels = {**labels, POD_LABEL: template_hash(template, None)}
     elif owner.kind == "StatefulSet":  # known only by its pods
         name, generated = f"{owner.name}-{slot}", ""

@@ -23,8 +23,8 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import stateful_pods
-from mooring.controllers.workloads.daemon_nodes import Placement
-from mooring.controllers.workloads.deployment_replica_sets import new_replica_set, same_template
+from mooring.controllers.workloads.daemon_nodes import DaemonPlacement
+from mooring.controllers.workloads.deployment_replica_sets import build_replica_set, is_same_template
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
@@ -48,7 +48,7 @@ class Workloads:
         self._outdated: dict[Key, tuple[Workload, list[SimulatedPod]]] = {}
         """StatefulSets and DaemonSets whose template has changed, with their outdated pods."""
         self._daemons: list[Workload] = []
-        self._placements: dict[Key, Placement] = {}
+        self._placements: dict[Key, DaemonPlacement] = {}
 
     def load(self, snapshot: Snapshot) -> None:
         """Load the workloads of a snapshot without pods; the caller passes each pod to `adopt` afterwards."""
@@ -90,7 +90,7 @@ class Workloads:
                     self._infer_object(owner, deployment)
 
     def _infer_object(self, owner: Workload, deployment: Deployment) -> None:
-        made = new_replica_set(deployment, [], pod_creation.reference_to(deployment), None)
+        made = build_replica_set(deployment, [], pod_creation.reference_to(deployment), None)
         meta = structs.replace(made.metadata, name=owner.name, uid=owner.reference.uid)
         owner.object = structs.replace(made, api_version="apps/v1", kind="ReplicaSet", metadata=meta)
         owner.template, owner.deployment = made.spec.template, deployment
@@ -235,7 +235,7 @@ class Workloads:
             owner.deployment = deployment
         if self._current_set(deployment, sets) is None:
             views = [_as_replica_set(owner) for owner in sets]
-            made = new_replica_set(deployment, views, pod_creation.reference_to(deployment), None)
+            made = build_replica_set(deployment, views, pod_creation.reference_to(deployment), None)
             made.metadata.uid = uid_of("ReplicaSet", made.metadata.namespace, made.metadata.name)
             made = structs.replace(made, api_version="apps/v1", kind="ReplicaSet")
             owner = self._register(pod_creation.workload_of(made))
@@ -259,8 +259,8 @@ class Workloads:
                 self._resize(owner, 0)
             self._resize(new, pace.replicas(deployment))
         else:
-            self._resize(new, pace.new_size(deployment, [_as_replica_set(owner) for owner in sets], new.wanted))
-            sizes = pace.old_sizes(deployment, _as_replica_set(new), [_as_replica_set(owner) for owner in old])
+            self._resize(new, pace.compute_new_size(deployment, [_as_replica_set(owner) for owner in sets], new.wanted))
+            sizes = pace.compute_old_sizes(deployment, _as_replica_set(new), [_as_replica_set(owner) for owner in old])
             for owner in old:
                 self._resize(owner, sizes.get(owner.name, owner.wanted))
         return any(owner.wanted != size for owner, size in before)
@@ -286,8 +286,8 @@ class Workloads:
         if stateful_pods.is_ordered(obj) and owner.placed < owner.wanted:
             return False
         wanted = stateful_pods.ordinals(obj)
-        numbered = ((stateful_pods.ordinal_of(pod.pod), pod) for pod in owner.pods.values())
-        doomed = stateful_pods.pods_to_replace(
+        numbered = ((stateful_pods.parse_ordinal(pod.pod), pod) for pod in owner.pods.values())
+        doomed = stateful_pods.find_pods_to_replace(
             obj,
             {number: pod for number, pod in numbered if number in wanted},
             is_old=old.__contains__,
@@ -307,7 +307,7 @@ class Workloads:
 
     def _current_set(self, deployment: Deployment, sets: Iterable[Workload]) -> Workload | None:
         template = deployment.spec.template
-        same = (owner for owner in sets if owner.template is not None and same_template(owner.template, template))
+        same = (owner for owner in sets if owner.template is not None and is_same_template(owner.template, template))
         return next(same, None)
 
     def _reconcile_identical(self, owner: Workload) -> None:
@@ -344,7 +344,7 @@ class Workloads:
         placement = self._placements.get(owner.key)
         if placement is None:
             constraints = self._world.settings.features.constraints
-            placement = self._placements[owner.key] = Placement(owner.template.spec, constraints)
+            placement = self._placements[owner.key] = DaemonPlacement(owner.template.spec, constraints)
         suitability = placement.evaluate(node)
         pod = owner.by_slot.get(node.metadata.name)
         if pod is None and suitability.should_run:
@@ -358,7 +358,7 @@ class Workloads:
         if pod is None:
             return False
         if isinstance(owner.object, StatefulSet):
-            for claim in stateful_pods.new_claims(owner.object, int(slot), owner.reference):
+            for claim in stateful_pods.build_claims(owner.object, int(slot), owner.reference):
                 self._world.claims.create(claim)
         before = next((lost for lost in owner.lost if lost.slot == slot), None)
         if before is not None:

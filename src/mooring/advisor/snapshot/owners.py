@@ -10,7 +10,7 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import controller_of
-from mooring.controllers.workloads.deployment_replica_sets import find_new
+from mooring.controllers.workloads.deployment_replica_sets import find_current_replica_set
 
 WORKLOADS: Mapping[str, type[Resource]] = {
     cls.__name__: cls for cls in (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ReplicationController, CronJob)
@@ -65,7 +65,7 @@ class Owners:
 
     def current_replica_set(self, owner: Resource) -> ReplicaSet | None:
         """Return the ReplicaSet with a Deployment's current template; None if there is none, or for other workloads."""
-        return find_new(owner, self.replica_sets_of(owner)) if isinstance(owner, Deployment) else None
+        return find_current_replica_set(owner, self.replica_sets_of(owner)) if isinstance(owner, Deployment) else None
 
     @cached_property
     def _replica_sets(self) -> Mapping[tuple[str, str], list[ReplicaSet]]:

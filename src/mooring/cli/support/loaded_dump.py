@@ -11,7 +11,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import Node
 from mooring.api.meta_v1 import Resource
 from mooring.cli.support.control_plane import ControlPlane
-from mooring.controllers.simulated_nodes.templates import as_simulated
+from mooring.controllers.simulated_nodes.templates import make_simulated
 
 
 async def load_dump(plane: ControlPlane, snapshot: Snapshot) -> int:
@@ -33,4 +33,4 @@ def _assign_uids(snapshot: Snapshot) -> Iterator[Resource]:
             obj = copy_of(given)
             obj.metadata.uid = meta.uid or uid_of(given.kind, meta.namespace, meta.name)
             obj.metadata.resource_version = ""
-            yield as_simulated(obj) if isinstance(obj, Node) else obj
+            yield make_simulated(obj) if isinstance(obj, Node) else obj

@@ -39,22 +39,22 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import Quantity
 from mooring.client import key_of
 from mooring.controllers.autoscaling.replica_counts import (
-    History,
     Measures,
     NoMeasureError,
     Proposal,
+    ScalingHistory,
     ScalingRequest,
     Tolerance,
-    annotated_usage,
-    annotation_value,
     apply_behavior,
     propose_by_total,
     propose_by_usage,
-    propose_per_pod,
-    requests_of,
-    usage_from_api,
+    propose_by_value_per_pod,
+    read_annotated_usage,
+    read_annotated_value,
+    read_usage_from_api,
+    sum_requests_by_pod,
 )
-from mooring.controllers.conditions import find_condition, new_condition
+from mooring.controllers.conditions import build_condition, find_condition
 from mooring.controllers.controller import Context, Controller, index_by_namespace
 
 _SOURCES: dict[str, Callable[..., Any]] = {
@@ -74,12 +74,12 @@ def set_condition(
     """Set a condition in a status to the given status, reason and message, at its old place in the list."""
     before = find_condition(status.conditions, kind)
     stamp = times.to_seconds(now)
-    condition = new_condition(HorizontalPodAutoscalerCondition, status.conditions, (kind, *content), stamp)
+    condition = build_condition(HorizontalPodAutoscalerCondition, status.conditions, (kind, *content), stamp)
     place = len(status.conditions) if before is None else status.conditions.index(before)
     status.conditions[place : place + 1] = [condition]
 
 
-def source_of(metric: MetricSpec) -> tuple[str, Any]:
+def find_metric_source(metric: MetricSpec) -> tuple[str, Any]:
     """Return the source of an autoscaler's metric, and the field that holds it. Raise NoMeasureError without one."""
     for field in _SOURCES:
         source = getattr(metric, field)
@@ -99,16 +99,16 @@ def describe_metric(metric: MetricSpec) -> str:
     resource, container = resource_and_container(metric)
     if container:
         return f"{resource} container resource utilization (percentage of request)"
-    field, source = source_of(metric)
+    field, source = find_metric_source(metric)
     if resource:
         percent = source.target.average_utilization is not None
         return f"{resource} resource{' utilization (percentage of request)' if percent else ''}"
     return f"{field} metric {source.metric.name}"
 
 
-def metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
+def build_metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
     """Return the entry of a metric in an autoscaler's status, with its current value."""
-    field, source = source_of(metric)
+    field, source = find_metric_source(metric)
     average = Quantity.parse(f"{proposal.average}m")
     current = MetricValueStatus(average_value=average, average_utilization=proposal.utilization)
     if field in ("object", "external") and source.target.value is not None:
@@ -122,7 +122,7 @@ ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 _TYPES = ("Resource", "ContainerResource", "Pods", "Object", "External")
 
 
-class _State(msgspec.Struct):
+class _AutoscalerState(msgspec.Struct):
     """An autoscaler, its target and the target's pods, as read in one reconcile; `status` is the new one."""
 
     key: str
@@ -135,7 +135,7 @@ class _State(msgspec.Struct):
     reason: str = ""
 
 
-class HorizontalAutoscaler(Controller):
+class HorizontalPodAutoscalerController(Controller):
     """The controller of HorizontalPodAutoscalers; reconciles them by key."""
 
     name = "horizontalpodautoscaler"
@@ -146,7 +146,7 @@ class HorizontalAutoscaler(Controller):
         self._pods = context.informers.of(Pod)
         self._by_namespace = index_by_namespace(self._pods)
         self._recorder = context.recorder("horizontal-pod-autoscaler")
-        self._histories: dict[str, History] = {}
+        self._histories: dict[str, ScalingHistory] = {}
         self._autoscalers.add_handler(added=self.enqueue, updated=self._enqueue_updated, deleted=self._drop_history)
 
     def _enqueue_updated(self, old: HorizontalPodAutoscaler, new: HorizontalPodAutoscaler) -> None:
@@ -164,19 +164,19 @@ class HorizontalAutoscaler(Controller):
         status.observed_generation = owner.metadata.generation
         state = await self._read_target(key, owner, status)
         if state is not None:
-            await self._scale(state, await self._desired_replicas(state))
+            await self._scale_target(state, await self._compute_desired_replicas(state))
         if status != owner.status:
             await self.client.update_status(structs.replace(owner, status=status))
         return PERIOD_SECONDS
 
     async def _read_target(
         self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus
-    ) -> _State | None:
+    ) -> _AutoscalerState | None:
         """Read an autoscaler's target, scale and pods, None if that fails; set the condition AbleToScale either way."""
         reference, namespace = owner.spec.scale_target_ref, owner.metadata.namespace
         now = self.clock.now()
         try:
-            target = await self._read_object(reference, namespace)
+            target = await self._read_named_object(reference, namespace)
             scale = await self.client.get_scale(type(target), reference.name, namespace)
         except (StatusError, NoMeasureError) as error:
             message = f"the HPA controller was unable to get the target's current scale: {error}"
@@ -187,9 +187,9 @@ class HorizontalAutoscaler(Controller):
         set_condition(status, ABLE, ("True", "SucceededGetScale", message), now)
         selector = label_selector.parse(scale.status.selector)
         pods = [pod for pod in self._by_namespace.get(namespace) if selector.matches(pod.metadata.labels)]
-        return _State(key, owner, target, scale, pods, status, now)
+        return _AutoscalerState(key, owner, target, scale, pods, status, now)
 
-    async def _read_object(self, reference: CrossVersionObjectReference, namespace: str) -> Resource:
+    async def _read_named_object(self, reference: CrossVersionObjectReference, namespace: str) -> Resource:
         kind = self.client.scheme.kind(reference.api_version or "v1", reference.kind)
         if kind is None:
             where = f"{reference.api_version}, Kind={reference.kind}"
@@ -197,7 +197,7 @@ class HorizontalAutoscaler(Controller):
         found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
         return found
 
-    async def _desired_replicas(self, state: _State) -> int:
+    async def _compute_desired_replicas(self, state: _AutoscalerState) -> int:
         spec, current = state.owner.spec, state.scale.spec.replicas
         least = 1 if spec.min_replicas is None else spec.min_replicas
         if not current and least:
@@ -213,7 +213,7 @@ class HorizontalAutoscaler(Controller):
         proposed = await self._propose_replicas(state)
         if proposed is None:
             return current
-        history = self._histories.setdefault(state.key, History())
+        history = self._histories.setdefault(state.key, ScalingHistory())
         if not history.recommended:
             history.recommended.append((state.now.timestamp(), current))
         request = ScalingRequest(current, proposed, least, spec.max_replicas, state.now.timestamp())
@@ -222,7 +222,7 @@ class HorizontalAutoscaler(Controller):
         set_condition(state.status, LIMITED, decision.limited, state.now)
         return decision.replicas
 
-    async def _propose_replicas(self, state: _State) -> int | None:
+    async def _propose_replicas(self, state: _AutoscalerState) -> int | None:
         """Return the largest number that a metric requires; None if the missing metrics might require more."""
         current = state.scale.spec.replicas
         proposed: list[tuple[int, str]] = []
@@ -230,7 +230,7 @@ class HorizontalAutoscaler(Controller):
         first_failure: tuple[str, str] | None = None
         for metric in state.owner.spec.metrics:
             try:
-                proposal = await self._propose(state, metric)
+                proposal = await self._propose_for_metric(state, metric)
             except (NoMeasureError, StatusError) as error:
                 reason = f"FailedGet{metric.type}Metric" if metric.type in _TYPES else "InvalidMetricSourceType"
                 message = f"the HPA was unable to compute the replica count: {error}"
@@ -238,7 +238,7 @@ class HorizontalAutoscaler(Controller):
                 self._recorder.event(state.owner, "Warning", reason, str(error))
                 continue
             proposed.append((proposal.replicas, describe_metric(metric)))
-            measured.append(metric_status(metric, proposal))
+            measured.append(build_metric_status(metric, proposal))
         state.status.current_metrics = measured
         replicas, name = max(proposed, default=(-1, ""))
         if first_failure is not None and replicas <= current:
@@ -249,22 +249,24 @@ class HorizontalAutoscaler(Controller):
         state.reason = f"{name} above target" if replicas > current else "All metrics below target"
         return replicas
 
-    async def _propose(self, state: _State, metric: MetricSpec) -> Proposal:
-        current, tolerance = state.scale.spec.replicas, _tolerance(state.owner)
-        field, source = source_of(metric)
+    async def _propose_for_metric(self, state: _AutoscalerState, metric: MetricSpec) -> Proposal:
+        current, tolerance = state.scale.spec.replicas, _read_tolerance(state.owner)
+        field, source = find_metric_source(metric)
         target: MetricTarget = source.target
         if field in ("object", "external"):
-            value = await self._read_value(state, metric)
+            value = await self._read_workload_value(state, metric)
             if target.value is not None:
                 return propose_by_total(state.pods, value, current, target.value.milli_value(), tolerance)
             if target.average_value is None:
                 raise NoMeasureError("the target has neither a value nor an average value")
-            return propose_per_pod(value, state.scale.status.replicas, target.average_value.milli_value(), tolerance)
+            return propose_by_value_per_pod(
+                value, state.scale.status.replicas, target.average_value.milli_value(), tolerance
+            )
         resource, container = resource_and_container(metric)
-        measures = await self._read_usage(state, metric)
+        measures = await self._read_pod_usage(state, metric)
         requests: dict[str, int] | None = None
         if target.average_utilization is not None:
-            requests = requests_of(state.pods, resource, container)
+            requests = sum_requests_by_pod(state.pods, resource, container)
             wanted = target.average_utilization
         elif target.average_value is not None:
             wanted = target.average_value.milli_value()
@@ -281,28 +283,28 @@ class HorizontalAutoscaler(Controller):
             requests=requests,
         )
 
-    async def _read_usage(self, state: _State, metric: MetricSpec) -> Measures:
+    async def _read_pod_usage(self, state: _AutoscalerState, metric: MetricSpec) -> Measures:
         resource, container = resource_and_container(metric)
         name = metric.pods.metric.name if metric.pods is not None else resource
-        found = annotated_usage(state.pods, state.target.metadata, name, container)
+        found = read_annotated_usage(state.pods, state.target.metadata, name, container)
         if found or metric.pods is not None:
             return found
-        return await usage_from_api(
+        return await read_usage_from_api(
             self.client, state.owner.metadata.namespace, state.scale.status.selector, name, container
         )
 
-    async def _read_value(self, state: _State, metric: MetricSpec) -> int:
+    async def _read_workload_value(self, state: _AutoscalerState, metric: MetricSpec) -> int:
         metadata: ObjectMeta = state.owner.metadata
         if metric.object is not None:
-            described = await self._read_object(metric.object.described_object, metadata.namespace)
+            described = await self._read_named_object(metric.object.described_object, metadata.namespace)
             metadata = described.metadata
-        name = source_of(metric)[1].metric.name
-        value = annotation_value(metadata, name)
+        name = find_metric_source(metric)[1].metric.name
+        value = read_annotated_value(metadata, name)
         if value is None:
             raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
         return value
 
-    async def _scale(self, state: _State, wanted: int) -> None:
+    async def _scale_target(self, state: _AutoscalerState, wanted: int) -> None:
         owner, current, status = state.owner, state.scale.spec.replicas, state.status
         status.current_replicas = state.scale.status.replicas
         status.desired_replicas = wanted
@@ -323,11 +325,11 @@ class HorizontalAutoscaler(Controller):
         message = f"the HPA controller was able to update the target scale to {wanted}"
         set_condition(status, ABLE, ("True", "SucceededRescale", message), state.now)
         status.last_scale_time = times.to_seconds(state.now)
-        history = self._histories.setdefault(state.key, History())
+        history = self._histories.setdefault(state.key, ScalingHistory())
         history.changed.append((state.now.timestamp(), wanted - current))
 
 
-def _tolerance(owner: HorizontalPodAutoscaler) -> Tolerance:
+def _read_tolerance(owner: HorizontalPodAutoscaler) -> Tolerance:
     behavior = owner.spec.behavior
     rules = (behavior.scale_up, behavior.scale_down) if behavior is not None else (None, None)
     up, down = (

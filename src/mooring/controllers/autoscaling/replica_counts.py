@@ -33,17 +33,19 @@ Measures: TypeAlias = Mapping[str, int]
 """Usage by pod name, in thousandths; pods without a value are missing."""
 
 
-def annotation_value(metadata: ObjectMeta, name: str) -> int | None:
+def read_annotated_value(metadata: ObjectMeta, name: str) -> int | None:
     """Return the value of a metric in the annotation `metrics.mooring.dev/<name>`, in thousandths; None without one."""
-    return _milli(metadata.annotations.get(PREFIX + name))
+    return _parse_milli(metadata.annotations.get(PREFIX + name))
 
 
-def annotated_usage(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str = "") -> Measures:
+def read_annotated_usage(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str = "") -> Measures:
     """Return the usage of running pods from annotations; those without one share the rest of the target's total."""
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
     key = f"{name}.{container}" if container else name
-    found = {pod.metadata.name: value for pod in running if (value := annotation_value(pod.metadata, key)) is not None}
-    total = annotation_value(target, f"total-{key}")
+    found = {
+        pod.metadata.name: value for pod in running if (value := read_annotated_value(pod.metadata, key)) is not None
+    }
+    total = read_annotated_value(target, f"total-{key}")
     rest = [pod for pod in running if pod.metadata.name not in found]
     if total is not None and rest:
         share = max(0, total - sum(found.values())) // len(rest)
@@ -51,21 +53,23 @@ def annotated_usage(pods: Sequence[Pod], target: ObjectMeta, name: str, containe
     return found
 
 
-class _Usage(msgspec.Struct):
+class _ContainerMetrics(msgspec.Struct):
     name: str = ""
     usage: dict[str, str] = {}
 
 
 class _PodMetrics(msgspec.Struct):
     metadata: dict[str, Any] = {}
-    containers: list[_Usage] = []
+    containers: list[_ContainerMetrics] = []
 
 
 class _PodMetricsList(msgspec.Struct):
     items: list[_PodMetrics] = []
 
 
-async def usage_from_api(client: Client, namespace: str, selector: str, name: str, container: str = "") -> Measures:
+async def read_usage_from_api(
+    client: Client, namespace: str, selector: str, name: str, container: str = ""
+) -> Measures:
     """Read the usage of pods from metrics.k8s.io. Raise NoMeasureError if it is not served."""
     path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
     try:
@@ -79,20 +83,22 @@ async def usage_from_api(client: Client, namespace: str, selector: str, name: st
         raise NoMeasureError(f"the metrics API cannot be understood: {error}") from None
     found: dict[str, int] = {}
     for pod in listed.items:
-        parts = [_milli(each.usage.get(name)) for each in pod.containers if not container or each.name == container]
+        parts = [
+            _parse_milli(each.usage.get(name)) for each in pod.containers if not container or each.name == container
+        ]
         if parts and None not in parts:
             found[str(pod.metadata.get("name", ""))] = sum(part or 0 for part in parts)
     return found
 
 
-def _milli(text: str | None) -> int | None:
+def _parse_milli(text: str | None) -> int | None:
     try:
         return parse(text).milli_value() if text is not None else None
     except QuantityError:
         return None
 
 
-def requests_of(pods: Sequence[Pod], name: str, container: str = "") -> dict[str, int]:
+def sum_requests_by_pod(pods: Sequence[Pod], name: str, container: str = "") -> dict[str, int]:
     """Return the resource requests of pods, in thousandths. Raise NoMeasureError if one has none."""
     found: dict[str, int] = {}
     for pod in pods:
@@ -134,7 +140,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """The utilisation in per cent of requests."""
 
 
-class _Groups(msgspec.Struct):
+class _PodGroups(msgspec.Struct):
     ready: int
     unready: set[str]
     missing: set[str]
@@ -164,7 +170,7 @@ def propose_by_usage(
     values = {name: value for name, value in values.items() if name in names}
     if not values:
         raise NoMeasureError("did not receive metrics for targeted pods (pods might be unready)")
-    ratio, seen = _ratio(values, target, requests)
+    ratio, seen = _usage_ratio(values, target, requests)
     average = sum(values.values()) // len(values)
     utilization = seen if requests is not None else None
     with_unready = bool(groups.unready) and ratio > 1.0
@@ -178,7 +184,7 @@ def propose_by_usage(
             values[name] = 0
     if with_unready:
         values |= dict.fromkeys(groups.unready, 0)
-    again, _ = _ratio(values, target, requests)
+    again, _ = _usage_ratio(values, target, requests)
     if tolerance.includes(again) or (ratio < 1.0 < again) or (ratio > 1.0 > again):
         return Proposal(current, average, utilization)
     wanted = min(math.ceil(again * len(values)), MOST)
@@ -186,7 +192,7 @@ def propose_by_usage(
     return Proposal(current if turned else wanted, average, utilization)
 
 
-def _ratio(values: Mapping[str, int], target: int, requests: Mapping[str, int] | None) -> tuple[float, int]:
+def _usage_ratio(values: Mapping[str, int], target: int, requests: Mapping[str, int] | None) -> tuple[float, int]:
     used = sum(values.values())
     if requests is None:
         average = used // len(values)
@@ -198,8 +204,8 @@ def _ratio(values: Mapping[str, int], target: int, requests: Mapping[str, int] |
     return utilization / target, utilization
 
 
-def _group_pods(pods: Sequence[Pod], measures: Measures, resource: str, now: datetime) -> _Groups:
-    groups = _Groups(0, set(), set(), set())
+def _group_pods(pods: Sequence[Pod], measures: Measures, resource: str, now: datetime) -> _PodGroups:
+    groups = _PodGroups(0, set(), set(), set())
     for pod in pods:
         name = pod.metadata.name
         if pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed":
@@ -208,14 +214,14 @@ def _group_pods(pods: Sequence[Pod], measures: Measures, resource: str, now: dat
             groups.unready.add(name)
         elif name not in measures:
             groups.missing.add(name)
-        elif resource == "cpu" and _is_starting(pod, now):
+        elif resource == "cpu" and _is_cpu_unreliable(pod, now):
             groups.unready.add(name)
         else:
             groups.ready += 1
     return groups
 
 
-def _is_starting(pod: Pod, now: datetime) -> bool:
+def _is_cpu_unreliable(pod: Pod, now: datetime) -> bool:
     ready = find_condition(pod.status.conditions, "Ready")
     if ready is None or pod.status.start_time is None:
         return True
@@ -239,7 +245,7 @@ def propose_by_total(pods: Sequence[Pod], measured: int, current: int, target: i
     return Proposal(wanted, measured)
 
 
-def propose_per_pod(measured: int, replicas: int, target: int, tolerance: Tolerance) -> Proposal:
+def propose_by_value_per_pod(measured: int, replicas: int, target: int, tolerance: Tolerance) -> Proposal:
     """Propose the number of pods at which each has at most `target` of one value that all pods share."""
     wanted = replicas
     if not replicas or not tolerance.includes(measured / (target * replicas)):
@@ -275,25 +281,25 @@ class ScalingRequest(msgspec.Struct, frozen=True):
     now: float
 
 
-class History(msgspec.Struct):
+class ScalingHistory(msgspec.Struct):
     """Past recommendations and changes of one autoscaler, with their times."""
 
     recommended: list[tuple[float, int]] = msgspec.field(default_factory=list)
     changed: list[tuple[float, int]] = msgspec.field(default_factory=list)
     """Changes of the number of pods, positive when scaled up."""
 
-    def growth(self, seconds: float, now: float) -> int:
+    def added_pods(self, seconds: float, now: float) -> int:
         """Return by how many pods the workload grew in the last `seconds`; negative if it shrank."""
         return sum(change for time, change in self.changed if now - time <= seconds)
 
 
 def apply_behavior(
-    behavior: HorizontalPodAutoscalerBehavior | None, history: History, request: ScalingRequest
+    behavior: HorizontalPodAutoscalerBehavior | None, history: ScalingHistory, request: ScalingRequest
 ) -> ScalingDecision:
     """Limit the number of pods that metrics require by windows, policies and bounds; record it in the history."""
     up = (behavior.scale_up if behavior else None) or _UP
     down = (behavior.scale_down if behavior else None) or _DOWN
-    stable = _stabilize(history, request, up, down)
+    stable = _apply_stabilization(history, request, up, down)
     if stable == request.wanted:
         able = ("ReadyForNewScale", "recommended size matches current size")
     elif request.wanted >= request.current:
@@ -306,12 +312,14 @@ def apply_behavior(
     return ScalingDecision(replicas, able, ("False" if replicas == stable else "True", reason, message))
 
 
-def _stabilize(history: History, request: ScalingRequest, up: HPAScalingRules, down: HPAScalingRules) -> int:
+def _apply_stabilization(
+    history: ScalingHistory, request: ScalingRequest, up: HPAScalingRules, down: HPAScalingRules
+) -> int:
     lowest = highest = request.wanted
     for time, recommendation in history.recommended:
-        if request.now - time < _window(up, _UP):
+        if request.now - time < _window_seconds(up, _UP):
             lowest = min(lowest, recommendation)
-        if request.now - time < _window(down, _DOWN):
+        if request.now - time < _window_seconds(down, _DOWN):
             highest = max(highest, recommendation)
     history.recommended.append((request.now, request.wanted))
     history.recommended = [each for each in history.recommended if request.now - each[0] <= _OLDEST_SECONDS]
@@ -319,13 +327,13 @@ def _stabilize(history: History, request: ScalingRequest, up: HPAScalingRules, d
     return min(max(request.current, lowest), highest)
 
 
-def _window(rules: HPAScalingRules, default: HPAScalingRules) -> int:
+def _window_seconds(rules: HPAScalingRules, default: HPAScalingRules) -> int:
     seconds = rules.stabilization_window_seconds
     return (default.stabilization_window_seconds or 0) if seconds is None else seconds
 
 
 def _apply_limits(
-    history: History, request: ScalingRequest, up: HPAScalingRules, down: HPAScalingRules
+    history: ScalingHistory, request: ScalingRequest, up: HPAScalingRules, down: HPAScalingRules
 ) -> tuple[int, str, str]:
     current, wanted = request.current, request.wanted
     if wanted > current:
@@ -349,13 +357,13 @@ def _apply_limits(
     return wanted, "DesiredWithinRange", "the desired count is within the acceptable range"
 
 
-def _apply_policies(history: History, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
+def _apply_policies(history: ScalingHistory, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
     """Return the number of pods up to which the policies allow scaling; with `Min`, the strictest policy counts."""
     if rules.select_policy == "Disabled":
         return current
     proposed = []
     for policy in rules.policies or (_UP_POLICIES if is_up else _DOWN_POLICIES):
-        before = current - history.growth(policy.period_seconds, now)
+        before = current - history.added_pods(policy.period_seconds, now)
         value = policy.value if is_up else -policy.value
         after = before + value if policy.type == "Pods" else before * (1 + value / 100)
         proposed.append(math.ceil(after) if is_up else int(after))

@@ -121,9 +121,9 @@ class ProgramContainer:
         """Continue from the status of a previous control plane, whose processes have ended."""
         self.restarts, self.state, self.last_state = before.restart_count, before.state, before.last_state
         if before.state.running is not None and self.program is not None:
-            self._end(KILLED, before.state.running.started_at or "", "the control plane was stopped")
+            self._set_terminated(KILLED, before.state.running.started_at or "", "the control plane was stopped")
 
-    def status(self) -> ContainerStatus:
+    def build_status(self) -> ContainerStatus:
         pod = self.handle.pod
         waits = self.state.waiting is not None and self.last_state.terminated is None
         return ContainerStatus(
@@ -157,7 +157,7 @@ class ProgramContainer:
             if code is not None:
                 if self.handle.stopping or policy == "Never" or (policy == "OnFailure" and code == 0):
                     return code
-                await self._back_off()
+                await self._wait_for_backoff()
             await self.run()
 
     async def run(self) -> None:
@@ -168,31 +168,31 @@ class ProgramContainer:
             await asyncio.Event().wait()
             return
         try:
-            variables = await self.handle.variables(self.spec)
-            mounts = self.handle.mounts(self.spec, variables)
+            variables = await self.handle.build_container_variables(self.spec)
+            mounts = self.handle.build_container_mounts(self.spec, variables)
         except MissingError as error:
             self.set_waiting("CreateContainerConfigError", str(error))
-            self.handle.event("Warning", "Failed", f"Error: {error}")
+            self.handle.record_event("Warning", "Failed", f"Error: {error}")
             await self.handle.clock.sleep(_CONFIG_SECONDS)
             return
         self.restarts += 1 if (self.state.terminated or self.last_state.terminated) is not None else 0
         began = times.to_seconds(self.handle.clock.now())
         try:
-            self.process = await self._start(program, variables, mounts)
+            self.process = await self._start_process(program, variables, mounts)
         except (StartError, OSError) as error:
-            self.handle.event("Warning", "Failed", f"Error: {error}")
-            self._end(_NOT_STARTED, began, str(error), reason="StartError")
+            self.handle.record_event("Warning", "Failed", f"Error: {error}")
+            self._set_terminated(_NOT_STARTED, began, str(error), reason="StartError")
             return
-        await self._supervise(self.process, began)
+        await self._supervise_process(self.process, began)
 
-    async def _supervise(self, process: Process, began: str) -> None:
+    async def _supervise_process(self, process: Process, began: str) -> None:
         self._set_running()
-        self.handle.event("Normal", "Started", f"Container started: {self.spec.name}")
+        self.handle.record_event("Normal", "Started", f"Container started: {self.spec.name}")
         probing = asyncio.create_task(self._run_probes())
         code = KILLED
         try:
             if self.spec.lifecycle and self.spec.lifecycle.post_start:
-                await self._run_hook(self.spec.lifecycle.post_start)
+                await self._run_lifecycle_hook(self.spec.lifecycle.post_start)
             code = await process.wait()
         finally:
             await process.end()  # also when cancelled
@@ -200,7 +200,7 @@ class ProgramContainer:
             with suppress(asyncio.CancelledError):
                 await probing
             self.process = None
-            self._end(code, began, self._read_message())
+            self._set_terminated(code, began, self._read_termination_message())
 
     def _set_running(self) -> None:
         now = times.to_seconds(self.handle.clock.now())
@@ -208,7 +208,7 @@ class ProgramContainer:
         ready = started and (self.spec.readiness_probe is None or self.program is None)
         self._set_state(ContainerState(running=ContainerStateRunning(started_at=now)), started=started, ready=ready)
 
-    def _end(self, code: int, began: str, message: str, *, reason: str = "") -> None:
+    def _set_terminated(self, code: int, began: str, message: str, *, reason: str = "") -> None:
         ended = ContainerStateTerminated(
             exit_code=code,
             reason=reason or ("Error" if code else "Completed"),
@@ -223,9 +223,9 @@ class ProgramContainer:
         if self.state.terminated is not None:
             self.last_state = ContainerState(terminated=self.state.terminated)
         self.state, self.started, self.ready = state, started, ready
-        self.handle.publish()
+        self.handle.request_status_write()
 
-    async def _back_off(self) -> None:
+    async def _wait_for_backoff(self) -> None:
         ended = self.state.terminated
         delay = backoff_seconds(self.restarts)
         if ended is not None and ended.started_at and ended.finished_at:
@@ -236,7 +236,7 @@ class ProgramContainer:
             where = f"{meta.name}_{meta.namespace}({meta.uid})"
             message = f"back-off {delay:g}s restarting failed container={self.spec.name} pod={where}"
             self.set_waiting("CrashLoopBackOff", message)
-            self.handle.event(
+            self.handle.record_event(
                 "Warning", "BackOff", f"Back-off restarting failed container {self.spec.name} in pod {where}"
             )
             await self.handle.clock.sleep(delay)
@@ -249,14 +249,14 @@ class ProgramContainer:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 if self.spec.lifecycle and self.spec.lifecycle.pre_stop:
-                    await self._run_hook(self.spec.lifecycle.pre_stop)
-                process.signal(signal.SIGTERM)
+                    await self._run_lifecycle_hook(self.spec.lifecycle.pre_stop)
+                process.send_signal(signal.SIGTERM)
                 await process.wait()
         process.kill()
 
     # -- starting
 
-    async def _start(self, program: Program, variables: dict[str, str], mounts: list[Mount]) -> Process:
+    async def _start_process(self, program: Program, variables: dict[str, str], mounts: list[Mount]) -> Process:
         pod, folder = self.handle.pod, self._folder
         folder.mkdir(parents=True, exist_ok=True)
         self._message_file.write_bytes(b"")
@@ -264,7 +264,7 @@ class ProgramContainer:
         if not program.root:
             known = {**os.environ, **program.env, **self._link_mounts(folder, mounts), **variables}
             write_entrance(folder, Entrance(self.handle.network, known, directory))
-            words = [*self.handle.network, *self._command_line(program, known)]
+            words = [*self.handle.network, *self._build_command_line(program, known)]
             return await start(words, known, directory, self._open_log(folder), None)
         known = {"PATH": _PATH, "HOME": "/root", **program.env, **variables}
         if self.spec.termination_message_path:
@@ -272,17 +272,20 @@ class ProgramContainer:
         layer = folder / "layer"
         await asyncio.to_thread(sandbox.create_layer, layer)  # a container starts from its image
         hostname = pod.spec.hostname or pod.metadata.name
-        before = sandbox.isolation_command(Path(program.root), layer, mounts, hostname=hostname, directory=directory)
+        before = sandbox.build_isolation_command(
+            Path(program.root), layer, mounts, hostname=hostname, directory=directory
+        )
         info = os.pipe()
         words = [
             *self.handle.network,
             *before,
-            *sandbox.report_process_id(info[1]),
-            *self._command_line(program, known),
+            *sandbox.report_process_id_options(info[1]),
+            *self._build_command_line(program, known),
         ]
         process = await start(words, known, "", self._open_log(folder), info)
         write_entrance(
-            folder, Entrance([*self.handle.network, *sandbox.enter_command(process.number, directory)], known, "/")
+            folder,
+            Entrance([*self.handle.network, *sandbox.build_enter_command(process.number, directory)], known, "/"),
         )
         return process
 
@@ -302,7 +305,7 @@ class ProgramContainer:
             place.symlink_to(mount.source, target_is_directory=mount.source.is_dir())
         return {"MOORING_MOUNTS": str(seen)}
 
-    def _command_line(self, program: Program, variables: dict[str, str]) -> list[str]:
+    def _build_command_line(self, program: Program, variables: dict[str, str]) -> list[str]:
         if program.run:
             words = [*program.run, *(self.spec.args or program.args)]
         elif self.spec.command:
@@ -319,7 +322,7 @@ class ProgramContainer:
     def _message_file(self) -> Path:
         return self._folder / "termination-log"
 
-    def _read_message(self) -> str:
+    def _read_termination_message(self) -> str:
         with suppress(OSError), self._message_file.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_MESSAGE))
             return file.read(_LONGEST_MESSAGE).decode(errors="replace")
@@ -327,7 +330,7 @@ class ProgramContainer:
 
     # -- probes
 
-    async def command(self, words: list[str], seconds: float) -> int:
+    async def run_command(self, words: list[str], seconds: float) -> int:
         """Run a command in the container; return its exit code."""
         entrance = read_entrance(self._folder)
         if entrance is None:
@@ -349,34 +352,34 @@ class ProgramContainer:
             if process.returncode is None:
                 await kill_and_wait(process)
 
-    async def _run_hook(self, handler: LifecycleHandler) -> None:
+    async def _run_lifecycle_hook(self, handler: LifecycleHandler) -> None:
         if handler.sleep is not None:
             await self.handle.clock.sleep(handler.sleep.seconds)
             return
         wanted = Probe(exec=handler.exec, http_get=handler.http_get, timeout_seconds=_HOOK_SECONDS)
-        await probe_once(wanted, self.handle.pod, self.spec, self.command)
+        await probe_once(wanted, self.handle.pod, self.spec, self.run_command)
 
     async def _run_probes(self) -> None:
         up = asyncio.Event()
         if self.spec.startup_probe is None:
             up.set()
 
-        def on_startup(succeeded: bool) -> None:
+        def handle_startup_result(succeeded: bool) -> None:
             if succeeded:
                 self._set_readiness(started=True, ready=self.spec.readiness_probe is None)
                 up.set()
             elif not up.is_set():
-                self._handle_unhealthy("Startup")
+                self._kill_unhealthy("Startup")
 
-        def on_liveness(succeeded: bool) -> None:
+        def handle_liveness_result(succeeded: bool) -> None:
             if not succeeded:
-                self._handle_unhealthy("Liveness")
+                self._kill_unhealthy("Liveness")
 
         async with asyncio.TaskGroup() as tasks:
-            starting = tasks.create_task(self._probe_periodically(self.spec.startup_probe, on_startup))
+            starting = tasks.create_task(self._probe_periodically(self.spec.startup_probe, handle_startup_result))
             await up.wait()
             starting.cancel()
-            tasks.create_task(self._probe_periodically(self.spec.liveness_probe, on_liveness))
+            tasks.create_task(self._probe_periodically(self.spec.liveness_probe, handle_liveness_result))
             tasks.create_task(
                 self._probe_periodically(
                     self.spec.readiness_probe, lambda succeeded: self._set_readiness(started=True, ready=succeeded)
@@ -390,7 +393,7 @@ class ProgramContainer:
         await self.handle.clock.sleep(probe.initial_delay_seconds)
         last, repeated = None, 0
         while True:
-            succeeded = await probe_once(probe, self.handle.pod, self.spec, self.command)
+            succeeded = await probe_once(probe, self.handle.pod, self.spec, self.run_command)
             repeated = repeated + 1 if succeeded == last else 1
             last = succeeded
             if repeated >= max(1, probe.success_threshold if succeeded else probe.failure_threshold or 3):
@@ -400,11 +403,11 @@ class ProgramContainer:
     def _set_readiness(self, *, started: bool, ready: bool) -> None:
         if (self.started, self.ready) != (started, ready):
             self.started, self.ready = started, ready
-            self.handle.publish()
+            self.handle.request_status_write()
 
-    def _handle_unhealthy(self, which: str) -> None:
-        self.handle.event("Warning", "Unhealthy", f"{which} probe failed")
-        self.handle.event(
+    def _kill_unhealthy(self, which: str) -> None:
+        self.handle.record_event("Warning", "Unhealthy", f"{which} probe failed")
+        self.handle.record_event(
             "Normal", "Killing", f"Container {self.spec.name} failed {which.lower()} probe, will be restarted"
         )
         if self.process is not None:

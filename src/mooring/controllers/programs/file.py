@@ -23,7 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from mooring.controllers.programs.sandbox import create_layer, isolation_command, report_process_id
+from mooring.controllers.programs.sandbox import build_isolation_command, create_layer, report_process_id_options
 
 _SECONDS = 10.0
 _SEPARATORS = ",:\\"
@@ -50,7 +50,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     working_dir: str = ""
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _ProgramsFile(msgspec.Struct, forbid_unknown_fields=True):
     programs: list[Program]
     network: Literal["machine", "own"] = "machine"
     address: str = ""
@@ -66,7 +66,7 @@ class Programs(msgspec.Struct, frozen=True):
     folder: Path
     kubeconfig: Path
 
-    def of(self, image: str) -> Program | None:
+    def find_program(self, image: str) -> Program | None:
         """Return the first program whose pattern matches an image."""
         return next((each for each in self.programs if fnmatchcase(image, each.image)), None)
 
@@ -74,14 +74,14 @@ class Programs(msgspec.Struct, frozen=True):
 def read(path: Path, data_dir: Path) -> Programs:
     """Read and validate a file. Raise ProgramsError."""
     try:
-        found = msgspec.yaml.decode(path.read_bytes(), type=_File)
+        found = msgspec.yaml.decode(path.read_bytes(), type=_ProgramsFile)
     except OSError as error:
         raise ProgramsError(f"{path}: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise ProgramsError(f"{path}: {error}") from error
     base, data_dir = path.absolute().parent, data_dir.resolve()  # mounts follow no links
     programs = tuple(
-        _check_program(program, base, f"{path}: programs[{index}]") for index, program in enumerate(found.programs)
+        _validate_program(program, base, f"{path}: programs[{index}]") for index, program in enumerate(found.programs)
     )
     if any(program.root for program in programs):
         _require_sandbox(data_dir, str(path))
@@ -89,14 +89,14 @@ def read(path: Path, data_dir: Path) -> Programs:
         _require_root(str(path))
     return Programs(
         programs,
-        _address(found.address, str(path)),
+        _resolve_address(found.address, str(path)),
         own_networks=found.network == "own",
         folder=data_dir / "programs",
         kubeconfig=data_dir / "admin.kubeconfig",
     )
 
 
-def _check_program(program: Program, base: Path, where: str) -> Program:
+def _validate_program(program: Program, base: Path, where: str) -> Program:
     if not program.image:
         raise ProgramsError(f"{where}.image: name an image, such as example.com/webhook:*")
     if not program.root and not program.run:
@@ -130,18 +130,18 @@ def _require_sandbox(data_dir: Path, where: str) -> None:
         (place / "image").mkdir()
         create_layer(place / "layer")
         words = [
-            *isolation_command(place / "image", place / "layer", [], hostname="trial", directory="/"),
-            *report_process_id(1),
+            *build_isolation_command(place / "image", place / "layer", [], hostname="trial", directory="/"),
+            *report_process_id_options(1),
         ]
-        # The program does not exist: bubblewrap must get as far as report_process_id that.
+        # The program does not exist: bubblewrap must get as far as report_process_id_options that.
         tried = subprocess.run([*words, "/none"], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed
     if "execvp /none" not in tried.stderr:
         raise ProgramsError(f"{where}: `root` does not work here: {tried.stderr.strip()}")
 
 
-def _address(wanted: str, where: str) -> str:
+def _resolve_address(wanted: str, where: str) -> str:
     try:
-        found = ipaddress.ip_address(wanted or _own_address())
+        found = ipaddress.ip_address(wanted or _find_own_address())
     except ValueError as error:
         raise ProgramsError(f"{where}: address: {error}") from error
     if found.is_loopback or found.is_unspecified:
@@ -157,7 +157,7 @@ def _require_root(where: str) -> None:
         raise ProgramsError(f"{where}: network: own: {needed}; leave it out to share this machine's network")
 
 
-def _own_address() -> str:
+def _find_own_address() -> str:
     """Return this machine's address on its default route, without sending anything; loopback if it has none."""
     for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -31,7 +31,7 @@ def open_beneath(start: int, path: str, *, create: bool = False, is_file: bool =
     for number, part in enumerate(parts, 1):
         try:
             if create:
-                _create(current, part, is_file=is_file and number == len(parts))
+                _create_if_missing(current, part, is_file=is_file and number == len(parts))
             below = os.open(part, _OPEN, dir_fd=current)
         finally:
             os.close(current)
@@ -42,7 +42,7 @@ def open_beneath(start: int, path: str, *, create: bool = False, is_file: bool =
     return current
 
 
-def _create(directory: int, name: str, *, is_file: bool) -> None:
+def _create_if_missing(directory: int, name: str, *, is_file: bool) -> None:
     try:
         if is_file:
             os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=directory))
@@ -52,29 +52,31 @@ def _create(directory: int, name: str, *, is_file: bool) -> None:
         pass
 
 
-class _Kernel:
+class _MountCalls:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def mount(self, kind: str, target: int, flags: int, options: str) -> None:
         place = f"/proc/self/fd/{target}".encode()
-        self._check(self._libc.mount(kind.encode(), place, kind.encode(), ctypes.c_ulong(flags), options.encode()))
+        self._raise_if_failed(
+            self._libc.mount(kind.encode(), place, kind.encode(), ctypes.c_ulong(flags), options.encode())
+        )
 
-    def bind(self, source: int, target: int, *, read_only: bool) -> None:
+    def bind_mount(self, source: int, target: int, *, read_only: bool) -> None:
         flags = _CLONE | _AT_EMPTY_PATH | _AT_RECURSIVE | os.O_CLOEXEC
-        tree = self._call(_OPEN_TREE, source, b"", flags)
+        tree = self._call_kernel(_OPEN_TREE, source, b"", flags)
         if read_only:
             attributes = (ctypes.c_uint64 * 4)(_READ_ONLY)
             size = ctypes.c_size_t(ctypes.sizeof(attributes))
-            self._call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size)
-        self._call(_MOVE_MOUNT, tree, b"", target, b"", _FROM_DESCRIPTOR_TO_DESCRIPTOR)
+            self._call_kernel(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size)
+        self._call_kernel(_MOVE_MOUNT, tree, b"", target, b"", _FROM_DESCRIPTOR_TO_DESCRIPTOR)
         os.close(tree)
 
-    def _call(self, number: int, *arguments: object) -> int:
-        return self._check(self._libc.syscall(ctypes.c_long(number), *arguments))
+    def _call_kernel(self, number: int, *arguments: object) -> int:
+        return self._raise_if_failed(self._libc.syscall(ctypes.c_long(number), *arguments))
 
     @staticmethod
-    def _check(result: int) -> int:
+    def _raise_if_failed(result: int) -> int:
         if result < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         return result
@@ -85,7 +87,7 @@ def mount_all(root: str, options: str, binds: Sequence[tuple[str, str, str, bool
 
     The base folder is `root`, or one that only Mooring writes to.
     """
-    kernel = _Kernel()
+    kernel = _MountCalls()
     top = os.open("/", _OPEN | os.O_DIRECTORY)
     kernel.mount("overlay", open_beneath(top, root), 0, options)
     temporary = open_beneath(open_beneath(top, root), "tmp", create=True)
@@ -95,7 +97,7 @@ def mount_all(root: str, options: str, binds: Sequence[tuple[str, str, str, bool
             opened = open_beneath(top, source)
             is_file = not stat.S_ISDIR(os.fstat(opened).st_mode)
             target = open_beneath(open_beneath(top, base), path, create=True, is_file=is_file)
-            kernel.bind(opened, target, read_only=read_only)
+            kernel.bind_mount(opened, target, read_only=read_only)
         except OSError as error:
             raise OSError(f"cannot mount a volume at {path}: {error}") from error
 

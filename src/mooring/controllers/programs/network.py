@@ -26,7 +26,7 @@ class NetworkError(Exception):
     """A pod's network could not be created; the message is the operating system's."""
 
 
-class Networks:
+class PodNetworks:
     """The networks of pods: with `own` one network namespace for each pod without `hostNetwork`, else the machine's."""
 
     def __init__(self, address: str, folder: Path, *, own: bool) -> None:
@@ -48,14 +48,14 @@ class Networks:
         if (_NAMES / name).exists():
             return enter_command
         cable = f"mr{_short_hash(pod.metadata.uid)}"
-        await _run_ip(
+        await _run_ip_commands(
             f"netns add {name}",
             f"link add {cable} type veth peer name eth0 netns {name}",
             f"address add {_GATEWAY}/32 dev {cable}",
             f"link set {cable} up",
             f"route add {address}/32 dev {cable} src {self.address}",
         )
-        await _run_ip(
+        await _run_ip_commands(
             "link set lo up",
             f"address add {address}/32 dev eth0",
             "link set eth0 up",
@@ -67,12 +67,12 @@ class Networks:
 
     async def remove(self, pod: Pod) -> None:
         if self.is_own(pod) and (_NAMES / self._namespace_name(pod)).exists():
-            await _run_ip(f"netns delete {self._namespace_name(pod)}")
+            await _run_ip_commands(f"netns delete {self._namespace_name(pod)}")
 
     async def remove_leftovers(self) -> None:
         """Remove the networks that a killed control plane has left."""
         if self._own and (found := self._find_leftovers()):
-            await _run_ip(*(f"netns delete {name}" for name in found))
+            await _run_ip_commands(*(f"netns delete {name}" for name in found))
 
     def _find_leftovers(self) -> list[str]:
         return [place.name for place in _NAMES.glob(f"{self._prefix}*")]
@@ -85,7 +85,7 @@ def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-async def _run_ip(*lines: str, inside: str = "") -> None:
+async def _run_ip_commands(*lines: str, inside: str = "") -> None:
     process = await spawn(
         find_executable("ip"),
         *(["-netns", inside] if inside else []),

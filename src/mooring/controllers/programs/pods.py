@@ -39,7 +39,7 @@ from mooring.client.events import EventKind
 from mooring.client.kubeconfig import load
 from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Programs
-from mooring.controllers.programs.network import NetworkError, Networks
+from mooring.controllers.programs.network import NetworkError, PodNetworks
 from mooring.controllers.programs.sandbox import Mount
 from mooring.controllers.programs.volumes import ServerSource, Volumes
 from mooring.controllers.simulated_nodes import pod_status
@@ -48,7 +48,7 @@ from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNN
 _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
-async def variables_of(source: Source, pod: Pod, container: Container, node: Node) -> dict[str, str]:
+async def build_variables(source: Source, pod: Pod, container: Container, node: Node) -> dict[str, str]:
     """Return a container's environment variables as a kubelet would. Raise MissingError if a source does not exist."""
     found: dict[str, str] = {}
     for each in container.env_from:
@@ -69,7 +69,7 @@ async def variables_of(source: Source, pod: Pod, container: Container, node: Nod
     return found
 
 
-def server_variables(url: str) -> dict[str, str]:
+def build_server_variables(url: str) -> dict[str, str]:
     """Return the variables by which clients in a cluster find the API server."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", str(parts.port or 443)
@@ -128,7 +128,7 @@ class SharedState:
     client: Client
     recorder: EventRecorder
     source: ServerSource
-    networks: Networks
+    networks: PodNetworks
 
     @property
     def clock(self) -> Clock:
@@ -137,7 +137,7 @@ class SharedState:
     def pod_folder(self, pod: Pod) -> Path:
         return pod_folder(self.programs.folder, pod.metadata.uid)
 
-    def server(self) -> str:
+    def server_url(self) -> str:
         """Return the URL by which containers reach the API server; in own networks it has this machine's address."""
         url = load(self.programs.kubeconfig).server
         return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
@@ -159,12 +159,12 @@ class ProgramPod:
         self._phase, self._reason = PENDING, ""
         self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
         self._run_task = asyncio.create_task(self._run_within_deadline(), name=f"programs of {key_of(pod)}")
-        self._status_task = asyncio.create_task(self._write_status_changes(), name=f"status of {key_of(pod)}")
+        self._status_task = asyncio.create_task(self._write_status_when_requested(), name=f"status of {key_of(pod)}")
         self._stop_task: asyncio.Task[None] | None = None
 
     def _build_containers(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
         known = {status.name: status for status in before}
-        made = [ProgramContainer(self, spec, self._shared.programs.of(spec.image)) for spec in specs]
+        made = [ProgramContainer(self, spec, self._shared.programs.find_program(spec.image)) for spec in specs]
         for each in made:
             if each.spec.name in known:
                 each.resume(known[each.spec.name])
@@ -176,9 +176,9 @@ class ProgramPod:
         """Apply an update of the pod: termination, resized resources, ephemeral containers."""
         self.pod = pod
         if pod.metadata.deletion_timestamp is not None and self._stop_task is None:
-            self._stop_task = asyncio.create_task(self._stop(), name=f"end of {key_of(pod)}")
+            self._stop_task = asyncio.create_task(self._stop_and_delete(), name=f"end of {key_of(pod)}")
         elif pod.status.observed_generation != pod.metadata.generation:
-            self.publish()
+            self.request_status_write()
 
     async def kill(self) -> None:
         """Stop all containers and tasks at once, without grace period."""
@@ -189,18 +189,18 @@ class ProgramPod:
 
     # -- called by containers
 
-    async def variables(self, container: Container) -> dict[str, str]:
-        own = await variables_of(self._shared.source, self.pod, container, self._node)
+    async def build_container_variables(self, container: Container) -> dict[str, str]:
+        own = await build_variables(self._shared.source, self.pod, container, self._node)
         name = self.pod.spec.hostname or self.pod.metadata.name
-        return {**server_variables(self._shared.server()), "HOSTNAME": name, **own}
+        return {**build_server_variables(self._shared.server_url()), "HOSTNAME": name, **own}
 
-    def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
-        return [*self._volumes.mounts(self.pod, container, variables), *self._network_files()]
+    def build_container_mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
+        return [*self._volumes.mounts(self.pod, container, variables), *self._write_network_files()]
 
-    def _network_files(self) -> list[Mount]:
+    def _write_network_files(self) -> list[Mount]:
         place = self._shared.pod_folder(self.pod)
         name = self.pod.spec.hostname or self.pod.metadata.name
-        server = server_variables(self._shared.server())["KUBERNETES_SERVICE_HOST"]
+        server = build_server_variables(self._shared.server_url())["KUBERNETES_SERVICE_HOST"]
         names = "kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local"
         hosts = f"127.0.0.1 localhost\n::1 localhost\n{self._address} {name}\n{server} {names}\n"
         texts = {"hosts": hosts, "hostname": f"{name}\n"}
@@ -209,11 +209,11 @@ class ProgramPod:
             (place / file).write_text(text)
         return [Mount(f"/etc/{file}", place / file) for file in texts]
 
-    def publish(self) -> None:
+    def request_status_write(self) -> None:
         """Request that the pod's status is written to the server soon."""
         self._changed.set()
 
-    def event(self, kind: EventKind, reason: str, note: str) -> None:
+    def record_event(self, kind: EventKind, reason: str, note: str) -> None:
         self._shared.recorder.event(self.pod, kind, reason, note)
 
     # -- running
@@ -222,29 +222,29 @@ class ProgramPod:
         deadline = self.pod.spec.active_deadline_seconds
         try:
             async with asyncio.timeout(deadline):
-                await self._run()
+                await self._run_containers()
         except TimeoutError:
             self._phase, self._reason = FAILED, "DeadlineExceeded"
-            self.publish()
+            self.request_status_write()
         except Exception:
             log.exception("programs of %s: cannot go on", key_of(self.pod))
             raise
 
-    async def _run(self) -> None:
+    async def _run_containers(self) -> None:
         for each in (*self._inits, *self._containers):
             if each.exit_code is None:
                 each.set_waiting("PodInitializing" if self._inits else "ContainerCreating")
-        self.publish()
+        self.request_status_write()
         await self._create_network()
         await self._write_volumes()
         async with asyncio.TaskGroup() as tasks:
-            refreshing = tasks.create_task(self._refresh_volumes())
+            refreshing = tasks.create_task(self._refresh_volumes_periodically())
             sidecars = [
                 tasks.create_task(each.run_until_done("Always"))
                 for each in self._inits
                 if each.spec.restart_policy == "Always"
             ]
-            codes = await self._initialize()
+            codes = await self._run_init_containers()
             if not any(codes):
                 self._phase = RUNNING
                 policy = self.pod.spec.restart_policy
@@ -252,9 +252,9 @@ class ProgramPod:
             for task in (refreshing, *sidecars):
                 task.cancel()
         self._phase = FAILED if any(codes) else SUCCEEDED
-        self.publish()
+        self.request_status_write()
 
-    async def _initialize(self) -> list[int]:
+    async def _run_init_containers(self) -> list[int]:
         """Run the init containers in order; return the exit code of one that failed for good."""
         policy = "Never" if self.pod.spec.restart_policy == "Never" else "OnFailure"
         for each in self._inits:
@@ -271,7 +271,7 @@ class ProgramPod:
                 self.network = await self._shared.networks.create(self.pod, self._address)
                 return
             except NetworkError as error:
-                self.event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+                self.record_event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             await self.clock.sleep(_RETRY_SECONDS)
 
     async def _write_volumes(self) -> None:
@@ -282,10 +282,10 @@ class ProgramPod:
             except (MissingError, StatusError, ClientError, OSError) as error:
                 for volume in self.pod.spec.volumes[:1]:
                     note = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
-                    self.event("Warning", "FailedMount", note)
+                    self.record_event("Warning", "FailedMount", note)
             await self.clock.sleep(_RETRY_SECONDS)
 
-    async def _refresh_volumes(self) -> None:
+    async def _refresh_volumes_periodically(self) -> None:
         while True:
             await self.clock.sleep(_REFRESH_SECONDS)
             with suppress(MissingError, StatusError, ClientError, OSError):
@@ -293,12 +293,12 @@ class ProgramPod:
 
     # -- stopping
 
-    async def _stop(self) -> None:
+    async def _stop_and_delete(self) -> None:
         self.stopping = True
         grace = self.pod.metadata.deletion_grace_period_seconds
         seconds = float(_GRACE_SECONDS if grace is None else grace)
         for each in self._containers:
-            self.event("Normal", "Killing", f"Stopping container {each.spec.name}")
+            self.record_event("Normal", "Killing", f"Stopping container {each.spec.name}")
         await asyncio.gather(*(each.stop(seconds) for each in (*self._containers, *self._inits)))
         self._run_task.cancel()
         await asyncio.gather(self._run_task, return_exceptions=True)
@@ -314,7 +314,7 @@ class ProgramPod:
 
     # -- status
 
-    async def _write_status_changes(self) -> None:
+    async def _write_status_when_requested(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -341,7 +341,7 @@ class ProgramPod:
         now = times.to_seconds(self.clock.now())
         ready = all(each.ready for each in self._containers) and self._phase == RUNNING
         done = [each.spec.name for each in self._inits if each.program is None or each.exit_code == 0]
-        conditions = pod_status.conditions(
+        conditions = pod_status.build_conditions(
             pod, now, sandbox=self._phase != PENDING, containers_ready=ready, phase=self._phase, done=done
         )
         host = next((each.address for each in self._node.status.addresses if each.type == "InternalIP"), "")
@@ -351,8 +351,8 @@ class ProgramPod:
             "start_time": self._started_at,
             "observed_generation": pod.metadata.generation,
             "conditions": pod_status.merge_conditions(pod.status.conditions, conditions),
-            "init_container_statuses": [each.status() for each in self._inits],
-            "container_statuses": [each.status() for each in self._containers],
+            "init_container_statuses": [each.build_status() for each in self._inits],
+            "container_statuses": [each.build_status() for each in self._containers],
             "host_ip": host,
             "host_ips": [HostIP(ip=host)] if host else [],
             "pod_ip": self._address,
@@ -365,17 +365,17 @@ class ProgramPods:
     """The pods whose containers run programs: starts, stops and cleans up after them."""
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
-        self._networks = Networks(programs.address, programs.folder, own=programs.own_networks)
+        self._networks = PodNetworks(programs.address, programs.folder, own=programs.own_networks)
         self._shared = SharedState(programs, client, recorder, ServerSource(client), self._networks)
         self._pods: dict[str, ProgramPod] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._cleanups: set[asyncio.Task[None]] = set()
 
-    def is_concerned(self, pod: Pod) -> bool:
+    def is_handled(self, pod: Pod) -> bool:
         """Return whether programs run for a pod, or are still to be stopped."""
         if pod.metadata.uid in self._pods:
             return True
         containers = (*pod.spec.init_containers, *pod.spec.containers)
-        return not has_ended(pod) and any(self._shared.programs.of(each.image) for each in containers)
+        return not has_ended(pod) and any(self._shared.programs.find_program(each.image) for each in containers)
 
     def handle_changed(self, pod: Pod, node: Node, allocate: Callable[[], str | None]) -> bool:
         """Handle a new or updated pod; return False if its node has no address left."""
@@ -396,8 +396,8 @@ class ProgramPods:
         if program_pod is None:
             return
         task = asyncio.create_task(self._clean_up(program_pod))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._cleanups.add(task)
+        task.add_done_callback(self._cleanups.discard)
 
     async def _clean_up(self, program_pod: ProgramPod) -> None:
         await program_pod.kill()
@@ -417,5 +417,5 @@ class ProgramPods:
 
     async def close(self) -> None:
         """Stop all programs."""
-        await asyncio.gather(*(program_pod.kill() for program_pod in self._pods.values()), *self._leaving)
+        await asyncio.gather(*(program_pod.kill() for program_pod in self._pods.values()), *self._cleanups)
         await self._networks.remove_leftovers()

@@ -46,7 +46,7 @@ class Process:
         self._writing.cancel()
         return 128 - code if code < 0 else code
 
-    def signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(self.number, number)
 
@@ -54,7 +54,7 @@ class Process:
         """Kill the process and its children."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
     async def end(self) -> None:
         """Kill the process and wait until it has ended, even if cancelled; the log is complete then."""
@@ -92,7 +92,7 @@ async def start(
     if not info:
         return Process(process, process.pid, log)
     try:
-        reported = await asyncio.to_thread(_read_all, reading)
+        reported = await asyncio.to_thread(_read_pipe, reading)
     except asyncio.CancelledError:
         await kill_and_wait(process)
         log.close()
@@ -108,7 +108,7 @@ def _die_with_parent_command() -> tuple[str, ...]:
     return (found, "--pdeathsig", "KILL", "--") if found else ()
 
 
-def _read_all(reading: int) -> bytes:
+def _read_pipe(reading: int) -> bytes:
     with os.fdopen(reading, "rb") as file:
         return file.read()
 
@@ -122,7 +122,7 @@ class LogFile:
         self._file = path.open("wb", buffering=0)
         self._size = 0
 
-    def write(self, lines: Sequence[bytes]) -> None:
+    def write_lines(self, lines: Sequence[bytes]) -> None:
         stamp = f"{times.to_microseconds(self._clock.now())} ".encode()
         text = b"".join(stamp + line + b"\n" for line in lines)
         self._file.write(text)
@@ -152,8 +152,8 @@ async def _copy_output(process: asyncio.subprocess.Process, log: LogFile) -> Non
             if len(rest) > _LONGEST_LINE:
                 whole, rest = [*whole, rest], b""
             if whole:
-                log.write(whole)
+                log.write_lines(whole)
     finally:
         if rest:
-            log.write([rest])
+            log.write_lines([rest])
         log.close()

@@ -40,7 +40,9 @@ def create_layer(layer: Path) -> None:
         (layer / name).mkdir(parents=True, exist_ok=True)
 
 
-def isolation_command(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
+def build_isolation_command(
+    root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str
+) -> list[str]:
     """Return the command prefix that isolates a program. Raise StartError for an impossible mount path."""
     resolved = sorted((PurePosixPath(resolve_links(root, each.path)), each) for each in mounts)
     _check_mount_paths([path for path, _ in resolved])
@@ -51,14 +53,14 @@ def isolation_command(root: Path, layer: Path, mounts: Iterable[Mount], *, hostn
             base, below = str(layer / "devices"), str(len(devices))
             devices += ["--bind", f"{base}/{below}", str(path)]
         binds.append((str(mount.source), base, below, mount.read_only))
-    words = [*_mount_command(root, layer, binds), find_executable("bwrap"), *_ISOLATED]
+    words = [*_build_mount_command(root, layer, binds), find_executable("bwrap"), *_ISOLATED]
     words += ["--hostname", hostname[:63], "--cap-drop", "ALL"]
     words += [word for name in _CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
     words += ["--bind", str(layer / "root"), "/", "--proc", "/proc", "--dev", "/dev", *devices]
     return [*words, "--chdir", directory or "/"]
 
 
-def report_process_id(info: int) -> list[str]:
+def report_process_id_options(info: int) -> list[str]:
     """Return bubblewrap's last options, by which it writes the program's process id to the descriptor `info`."""
     return ["--info-fd", str(info), "--"]
 
@@ -70,7 +72,7 @@ def _check_mount_paths(paths: Sequence[PurePosixPath]) -> None:
             raise StartError(f"mountPath {str(path)!r}: nothing can be mounted there")
 
 
-def enter_command(process: int, directory: str) -> list[str]:
+def build_enter_command(process: int, directory: str) -> list[str]:
     """Return the command prefix that runs a command in the namespaces of a running process."""
     spaces = ["--mount", "--pid", "--ipc", "--uts"]
     if os.geteuid() != 0:
@@ -83,7 +85,7 @@ def find_executable(name: str) -> str:
     return shutil.which(name) or name
 
 
-def _mount_command(root: Path, layer: Path, binds: Sequence[tuple[str, str, str, bool]]) -> list[str]:
+def _build_mount_command(root: Path, layer: Path, binds: Sequence[tuple[str, str, str, bool]]) -> list[str]:
     options = f"lowerdir={root},upperdir={layer / 'upper'},workdir={layer / 'work'}"
     words = [find_executable("unshare"), "--mount"]
     if os.geteuid() != 0:
@@ -96,7 +98,7 @@ def _mount_command(root: Path, layer: Path, binds: Sequence[tuple[str, str, str,
 def resolve_links(root: Path, path: str) -> str:
     """Resolve the image's symbolic links in a path of the container, because ``mounts.py`` follows none."""
     done: list[str] = []
-    left = _parts(path)
+    left = _split_path(path)
     links = 0
     while left:
         part = left.pop(0)
@@ -108,11 +110,11 @@ def resolve_links(root: Path, path: str) -> str:
             links += 1
             target = str(here.readlink())
             done = [] if target.startswith("/") else done
-            left = [*_parts(target), *left]
+            left = [*_split_path(target), *left]
         else:
             done = [*done, part]
     return "/" + "/".join(done)
 
 
-def _parts(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in {"", "."}]

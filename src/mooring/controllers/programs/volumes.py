@@ -127,7 +127,7 @@ class ServerSource:
                 node_name=node.metadata.name,
                 node_uid=node.metadata.uid,
                 max_expiration_seconds=wanted.max_expiration_seconds or _DAY,
-                stub_pkcs10_request=_signing_request(key),
+                stub_pkcs10_request=_build_signing_request(key),
                 unverified_user_annotations=wanted.user_annotations,
             ),
         )
@@ -161,7 +161,7 @@ def _generate_key(key_type: str) -> _Key:
     return ed25519.Ed25519PrivateKey.generate()
 
 
-def _signing_request(key: _Key) -> bytes:
+def _build_signing_request(key: _Key) -> bytes:
     builder = x509.CertificateSigningRequestBuilder(x509.Name([]))
     signed = builder.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
     return signed.public_bytes(serialization.Encoding.DER)
@@ -184,7 +184,7 @@ class Volumes:
             found = await files_of(self._source, pod, volume)
             place.mkdir(parents=True, exist_ok=True)
             if found is not None:
-                _write(place, found)
+                _write_files(place, found)
             elif volume.empty_dir is not None:
                 place.chmod(0o777)
 
@@ -233,7 +233,7 @@ def _path_in_volume(volume: Path, path: str, what: str) -> Path:
     return place
 
 
-def _write(folder: Path, files: Files) -> None:
+def _write_files(folder: Path, files: Files) -> None:
     for path, file in files.items():
         if path.startswith("/") or _OUTSIDE.search(path):
             raise MissingError(f"the path {path!r} leads out of the volume")

@@ -13,16 +13,16 @@ _NODES = int(ipaddress.IPv4Address("172.16.0.0"))
 NETWORKS = 2**15
 
 
-def network(number: int) -> str:
+def pod_cidr_of(number: int) -> str:
     """Return the pod CIDR with a number.
 
-    >>> network(1)
+    >>> pod_cidr_of(1)
     '10.128.1.0/24'
     """
     return f"{ipaddress.IPv4Address(_PODS + number * 256)}/24"
 
 
-def number_of(pod_cidr: str) -> int | None:
+def parse_network_number(pod_cidr: str) -> int | None:
     """Return the number of a pod CIDR; None if it is outside 10.128.0.0/9."""
     try:
         offset = int(ipaddress.IPv4Network(pod_cidr).network_address) - _PODS
@@ -60,7 +60,7 @@ def _format_address(address: int) -> str:
     return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
 
 
-class Networks:
+class PodCidrAllocator:
     """The pod CIDRs of simulated nodes that are in use."""
 
     def __init__(self) -> None:
@@ -68,12 +68,12 @@ class Networks:
         self._next = 0
 
     def mark_used(self, pod_cidr: str, node: str) -> None:
-        number = number_of(pod_cidr)
+        number = parse_network_number(pod_cidr)
         if number is not None:
             self._used.setdefault(number, node)
 
     def release(self, pod_cidr: str, node: str) -> None:
-        number = number_of(pod_cidr)
+        number = parse_network_number(pod_cidr)
         if number is not None and self._used.get(number) == node:
             del self._used[number]
 
@@ -84,11 +84,11 @@ class Networks:
             if number not in self._used:
                 self._next = number + 1
                 self._used[number] = node
-                return network(number)
+                return pod_cidr_of(number)
         return None
 
 
-class PodAddresses:
+class PodAddressAllocator:
     """The pod addresses in use, by node."""
 
     def __init__(self) -> None:

@@ -54,7 +54,7 @@ class PodRules(msgspec.Struct, frozen=True):
         return self.exit_code if chance < self.failure_probability else 0
 
 
-def rules_of(pod: Pod) -> PodRules:
+def read_rules(pod: Pod) -> PodRules:
     """Return the behaviour that a pod's annotations request, with defaults for what they do not set."""
     annotations = pod.metadata.annotations
     owner = controller_of(pod.metadata)
@@ -75,10 +75,10 @@ _ABSENT_TAGS = frozenset({"404", "missing", "nonexistent", "non-existent", "does
 
 
 @lru_cache(maxsize=1024)
-def is_absent(image: str) -> bool:
+def is_image_absent(image: str) -> bool:
     """Return whether an image cannot be pulled: by its tag, or by the reserved domain `invalid`.
 
-    >>> is_absent("web:404"), is_absent("registry.invalid/web"), is_absent("web:1")
+    >>> is_image_absent("web:404"), is_image_absent("registry.invalid/web"), is_image_absent("web:1")
     (True, True, False)
     """
     repository, _, tag = image.partition("@")[0].rpartition(":")
@@ -108,7 +108,7 @@ _OF_JOB = PodRules(run_seconds=_JOB_SECONDS)
 
 
 _ENDLESS_IMAGES = frozenset({"pause"})
-_NOT_KNOWN = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"})
+_UNKNOWN_VARIABLES = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"})
 """Variables of every container whose values depend on the image or the cluster, so that they are unknown."""
 _MOST_VOLUMES, _MOST_PODS, _RUNS_A_POD, _MOST_NAMESPACES = 10_000, 100_000, 4, 1000
 STEPS_A_POD = 60_000
@@ -125,7 +125,7 @@ class Run(msgspec.Struct, frozen=True):
     exit_codes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-class Failure(msgspec.Struct, frozen=True):
+class InitFailure(msgspec.Struct, frozen=True):
     """The name and the exit code of an init container that fails."""
 
     container: str
@@ -141,11 +141,11 @@ class PodRuns(msgspec.Struct, frozen=True):
 
     def __call__(self, restarts: int, at: datetime) -> Run:
         """Return the run after a number of restarts, which starts or started at the given time."""
-        return self.commands.run_of(self.pod, self.rules, restarts, at)
+        return self.commands.find_run(self.pod, self.rules, restarts, at)
 
-    def failed_init(self, attempt: int, at: datetime) -> Failure | None:
+    def find_init_failure(self, attempt: int, at: datetime) -> InitFailure | None:
         """Return the init container that fails in an attempt to start the pod."""
-        return self.commands.failed_init(self.pod, self.rules, attempt, at)
+        return self.commands.find_init_failure(self.pod, self.rules, attempt, at)
 
 
 class StepsUsedUpError(Exception):
@@ -156,9 +156,9 @@ class StepsUsedUpError(Exception):
         self.seconds = seconds
 
 
-class _Runs(msgspec.Struct):
+class _CachedRuns(msgspec.Struct):
     runs: dict[int, Run | None] = msgspec.field(default_factory=dict)
-    inits: dict[int, Failure | None] = msgspec.field(default_factory=dict)
+    inits: dict[int, InitFailure | None] = msgspec.field(default_factory=dict)
 
 
 class Commands:
@@ -170,39 +170,39 @@ class Commands:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._pods: OrderedDict[str, _Runs] = OrderedDict()
+        self._pods: OrderedDict[str, _CachedRuns] = OrderedDict()
         self._volumes: OrderedDict[tuple[str, ...], Store] = OrderedDict()
         self._steps: dict[str, tuple[float, float]] = {}
         """The remaining interpreter steps of each namespace, and when they were last refilled."""
 
-    def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
+    def find_run(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
         """Return the run of a pod after a number of restarts; computed once. Raise StepsUsedUpError."""
-        if rules.is_explicit or not any(_command_words(container) for container in pod.spec.containers):
+        if rules.is_explicit or not any(_command_line_of(container) for container in pod.spec.containers):
             return self._run_by_rules(pod, rules, restarts)
-        runs = self._runs_of(pod).runs
+        runs = self._cached_runs_of(pod).runs
         if restarts not in runs:
-            with self._budget(pod) as budget:
-                _store_run(runs, restarts, self._compute_run(pod, restarts, now, budget))
+            with self._step_budget(pod) as budget:
+                _cache_run(runs, restarts, self._compute_run(pod, restarts, now, budget))
         return runs[restarts] or self._run_by_rules(pod, rules, restarts)
 
-    def failed_init(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> Failure | None:
+    def find_init_failure(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> InitFailure | None:
         """Return the first init container whose command fails, if known. Raise StepsUsedUpError."""
-        if rules.is_explicit or not any(_command_words(container) for container in pod.spec.init_containers):
+        if rules.is_explicit or not any(_command_line_of(container) for container in pod.spec.init_containers):
             return None
-        inits = self._runs_of(pod).inits
+        inits = self._cached_runs_of(pod).inits
         if attempt not in inits:
-            with self._budget(pod) as budget:
-                _store_run(inits, attempt, self._first_failure(pod, attempt, now, budget))
+            with self._step_budget(pod) as budget:
+                _cache_run(inits, attempt, self._find_init_failure(pod, attempt, now, budget))
         return inits[attempt]
 
-    def _runs_of(self, pod: Pod) -> _Runs:
-        found = self._pods.setdefault(pod.metadata.uid, _Runs())
+    def _cached_runs_of(self, pod: Pod) -> _CachedRuns:
+        found = self._pods.setdefault(pod.metadata.uid, _CachedRuns())
         if len(self._pods) > _MOST_PODS:
             self._pods.popitem(last=False)
         return found
 
     @contextmanager
-    def _budget(self, pod: Pod) -> Iterator[Budget]:
+    def _step_budget(self, pod: Pod) -> Iterator[Budget]:
         namespace, now = pod.metadata.namespace, self._monotonic()
         left, since = self._steps.get(namespace, (STEPS_A_SECOND, now))
         left = min(STEPS_A_SECOND, left + (now - since) * STEPS_A_SECOND)
@@ -216,12 +216,12 @@ class Commands:
             if len(self._steps) > _MOST_NAMESPACES:
                 self._steps = {key: kept for key, kept in self._steps.items() if now - kept[1] < _MOST_DEBT_SECONDS}
 
-    def _first_failure(self, pod: Pod, attempt: int, now: datetime, budget: Budget) -> Failure | None:
+    def _find_init_failure(self, pod: Pod, attempt: int, now: datetime, budget: Budget) -> InitFailure | None:
         for container in pod.spec.init_containers:
-            if _command_words(container) and container.restart_policy != "Always":
-                outcome = self._execute(pod, container, attempt, now, budget)
+            if _command_line_of(container) and container.restart_policy != "Always":
+                outcome = self._run_command(pod, container, attempt, now, budget)
                 if outcome is not None and outcome.exit_code:
-                    return Failure(container.name, outcome.exit_code)
+                    return InitFailure(container.name, outcome.exit_code)
         return None
 
     def forget(self, pod: Pod) -> None:
@@ -232,7 +232,7 @@ class Commands:
             self._volumes.pop(("emptyDir", uid, volume.name), None)
 
     def _run_by_rules(self, pod: Pod, rules: PodRules, restarts: int) -> Run:
-        endless = not rules.is_explicit and any(_is_endless(container) for container in pod.spec.containers)
+        endless = not rules.is_explicit and any(_is_endless_image(container) for container in pod.spec.containers)
         code = rules.exit_code_of(pod, restarts)
         codes = {container.name: code for container in pod.spec.containers}
         return Run(None if endless else rules.run_seconds, codes)
@@ -241,27 +241,29 @@ class Commands:
         codes: dict[str, int] = {}
         longest: float | None = 0.0
         for container in pod.spec.containers:
-            if _is_endless(container):
+            if _is_endless_image(container):
                 longest = None
                 continue
-            found = self._execute(pod, container, restarts, now, budget)
+            found = self._run_command(pod, container, restarts, now, budget)
             if found is None:
                 return None
             longest = None if found.exit_code is None or longest is None else max(longest, found.seconds)
             codes[container.name] = found.exit_code or 0
         return Run(longest, codes)
 
-    def _execute(self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget) -> Outcome | None:
+    def _run_command(
+        self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget
+    ) -> Outcome | None:
         try:
             variables = environment_of(pod, container)
-            words = [expand_references(word, variables) for word in _command_words(container)]
+            words = [expand_references(word, variables) for word in _command_line_of(container)]
             seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
-            known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
-            return run(words, known, self._files_of(pod, container), began=now.timestamp(), seed=seed, budget=budget)
+            known = variables | dict.fromkeys(_UNKNOWN_VARIABLES - variables.keys())
+            return run(words, known, self._build_files(pod, container), began=now.timestamp(), seed=seed, budget=budget)
         except (NotUnderstood, UnknownValueError):
             return None
 
-    def _files_of(self, pod: Pod, container: Container) -> Files:
+    def _build_files(self, pod: Pod, container: Container) -> Files:
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         places: dict[str, Store] = {}
         for mount in container.volume_mounts:
@@ -282,16 +284,16 @@ class Commands:
         return Files(places)
 
 
-def _store_run(runs: dict[int, T], number: int, found: T) -> None:
+def _cache_run(runs: dict[int, T], number: int, found: T) -> None:
     runs[number] = found
     if len(runs) > _RUNS_A_POD:
         del runs[next(iter(runs))]
 
 
-def _command_words(container: Container) -> list[str]:
+def _command_line_of(container: Container) -> list[str]:
     return command_line(container.command, container.args)
 
 
-def _is_endless(container: Container) -> bool:
+def _is_endless_image(container: Container) -> bool:
     image = container.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
     return not container.command and image in _ENDLESS_IMAGES

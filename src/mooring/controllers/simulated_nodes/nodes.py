@@ -17,11 +17,16 @@ from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.simulation import is_simulated, is_unreachable
 from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
-from mooring.controllers.controller import Context, Controller, for_each
+from mooring.controllers.controller import Context, Controller, for_each_concurrently
 from mooring.controllers.node_lifecycle import LEASES
 from mooring.controllers.simulated_nodes import pod_status
-from mooring.controllers.simulated_nodes.addresses import Networks
-from mooring.controllers.simulated_nodes.node_status import is_up_to_date, new_status, own_labels, wanted_conditions
+from mooring.controllers.simulated_nodes.addresses import PodCidrAllocator
+from mooring.controllers.simulated_nodes.node_status import (
+    build_conditions,
+    build_node_status,
+    is_up_to_date,
+    kubelet_labels,
+)
 
 _LEASE_SECONDS = 40
 _RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
@@ -37,7 +42,7 @@ _LISTS_PER_SECOND = 100
 log = logs.get(__name__)
 
 
-class SimulatedNodes(Controller):
+class SimulatedNodeController(Controller):
     """The controller that acts as the kubelets of simulated nodes; reconciles nodes by name."""
 
     name = "simulated-nodes"
@@ -47,16 +52,16 @@ class SimulatedNodes(Controller):
         self._kubelet = context.options.kubelet
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._leases: Informer[Lease] = context.informers.of(Lease)
-        self._networks = Networks()
+        self._networks = PodCidrAllocator()
         self._slots: dict[str, int] = {}
         """By node, the number that decides when its heartbeats are due."""
-        self.follow(self._nodes, self._node_changed)
-        self._nodes.add_handler(deleted=self._node_deleted)
-        self.follow(context.informers.of(Pod), self._record_images)
+        self.follow(self._nodes, self._schedule_heartbeats)
+        self._nodes.add_handler(deleted=self._release_node)
+        self.follow(context.informers.of(Pod), self._record_pulled_images)
         self._pulled: dict[str, dict[str, None]] = {}
-        self.periodic = (self._send_heartbeats, self._report_images)
+        self.periodic = (self._send_heartbeats_periodically, self._report_images_periodically)
 
-    def _node_changed(self, node: Node) -> None:
+    def _schedule_heartbeats(self, node: Node) -> None:
         name = node.metadata.name
         self._networks.mark_used(node.spec.pod_cidr, name)
         if not is_simulated(node):
@@ -66,7 +71,7 @@ class SimulatedNodes(Controller):
         if not node.spec.pod_cidr or not is_up_to_date(node, self._kubelet):
             self.enqueue(node)
 
-    def _node_deleted(self, node: Node) -> None:
+    def _release_node(self, node: Node) -> None:
         self._networks.release(node.spec.pod_cidr, node.metadata.name)
         self._slots.pop(node.metadata.name, None)
 
@@ -75,25 +80,25 @@ class SimulatedNodes(Controller):
         if node is None or not is_simulated(node) or is_unreachable(node):
             return
         if not node.spec.pod_cidr:
-            node = await self._register(node)
+            node = await self._register_node(node)
         if not is_up_to_date(node, self._kubelet):
             # Images are written apart, and may have changed since.
-            status = structs.replace(new_status(node, self.clock.now(), self._kubelet), images=[])
+            status = structs.replace(build_node_status(node, self.clock.now(), self._kubelet), images=[])
             body = {"metadata": {"uid": node.metadata.uid}, "status": status}
             await self.client.patch_unread(Node, key, body, subresource="status")
 
-    async def _register(self, node: Node) -> Node:
+    async def _register_node(self, node: Node) -> Node:
         name = node.metadata.name
         network = self._networks.allocate(name)
         if network is None:
             return node
         body = {
-            "metadata": {"uid": node.metadata.uid, "labels": own_labels(name) | node.metadata.labels},
+            "metadata": {"uid": node.metadata.uid, "labels": kubelet_labels(name) | node.metadata.labels},
             "spec": {"podCIDR": network, "podCIDRs": [network]},
         }
         return await self.client.patch(Node, name, body, type=PatchType.MERGE)
 
-    async def _send_heartbeats(self) -> None:
+    async def _send_heartbeats_periodically(self) -> None:
         await _for_each_node(
             [name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew_lease
         )
@@ -101,11 +106,11 @@ class SimulatedNodes(Controller):
         while True:
             await self.clock.sleep(1.0)
             now = int(self.clock.monotonic())
-            await _for_each_node(self._due_nodes(before, now, renew_seconds(len(self._slots))), self._renew_lease)
-            await _for_each_node(self._due_nodes(before, now, _STATUS_SECONDS), self._report_conditions)
+            await _for_each_node(self._find_due_nodes(before, now, renew_seconds(len(self._slots))), self._renew_lease)
+            await _for_each_node(self._find_due_nodes(before, now, _STATUS_SECONDS), self._report_conditions)
             before = now
 
-    def _due_nodes(self, before: int, now: int, period: int) -> list[str]:
+    def _find_due_nodes(self, before: int, now: int, period: int) -> list[str]:
         if now - before >= period:
             return list(self._slots)
         turns = {second % period for second in range(before + 1, now + 1)}
@@ -131,10 +136,10 @@ class SimulatedNodes(Controller):
         node = self._nodes.get(name)
         if node is None or is_unreachable(node):
             return
-        body = {"status": {"conditions": wanted_conditions(node, self.clock.now())}}
+        body = {"status": {"conditions": build_conditions(node, self.clock.now())}}
         await self.client.patch_unread(Node, name, body, subresource="status")
 
-    def _record_images(self, pod: Pod) -> None:
+    def _record_pulled_images(self, pod: Pod) -> None:
         name = pod.spec.node_name
         if name not in self._slots or pod.status.phase != pod_status.RUNNING:
             return
@@ -146,7 +151,7 @@ class SimulatedNodes(Controller):
             if pod_status.full_image(container.image) not in known:
                 self._pulled.setdefault(name, {})[container.image] = None
 
-    async def _report_images(self) -> None:
+    async def _report_images_periodically(self) -> None:
         while True:
             await self.clock.sleep(_IMAGES_SECONDS)
             names = list(self._pulled)
@@ -182,7 +187,7 @@ def renew_seconds(nodes: int) -> int:
 async def _for_each_node(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
     """Call a function with every node name, several concurrently; log failures, which the next heartbeat retries."""
 
-    async def attempt(name: str) -> None:
+    async def work_and_log_errors(name: str) -> None:
         try:
             await work(name)
         except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
@@ -190,4 +195,4 @@ async def _for_each_node(names: Iterable[str], work: Callable[[str], Awaitable[N
         except (StatusError, ClientError) as error:
             log.info("node %s: no heartbeat: %s", name, error)
 
-    await for_each(names, attempt, _AT_A_TIME)
+    await for_each_concurrently(names, work_and_log_errors, _AT_A_TIME)

@@ -16,8 +16,8 @@ from mooring.api.core_v1 import (
     PodCondition,
 )
 from mooring.api.states import ENDED
-from mooring.controllers.conditions import new_condition
-from mooring.controllers.simulated_nodes.commands import Failure, is_absent
+from mooring.controllers.conditions import build_condition
+from mooring.controllers.simulated_nodes.commands import InitFailure, is_image_absent
 
 RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed"
 IMAGE_BACKOFF = "ImagePullBackOff"
@@ -58,7 +58,9 @@ def container_id(pod: Pod, container: str, restarts: int) -> str:
     return f"containerd://{_digest(f'{pod.metadata.uid}/{container}/{restarts}')}"
 
 
-def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[ContainerStatus] = ()) -> list[ContainerStatus]:
+def build_waiting_statuses(
+    pod: Pod, reason: str, message: str = "", before: Sequence[ContainerStatus] = ()
+) -> list[ContainerStatus]:
     """Return waiting statuses of a pod's containers, with a reason; `before` are the earlier statuses."""
     known = {status.name: status for status in before}
     state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
@@ -81,28 +83,32 @@ def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[Container
     return statuses
 
 
-def without_image(pod: Pod) -> list[ContainerStatus]:
+def image_backoff_statuses(pod: Pod) -> list[ContainerStatus]:
     """Return container statuses of a pod with images that cannot be pulled: those are in ImagePullBackOff."""
-    statuses = waiting(pod, "ContainerCreating")
+    statuses = build_waiting_statuses(pod, "ContainerCreating")
     for status in statuses:
-        if is_absent(status.image):
+        if is_image_absent(status.image):
             message = f'Back-off pulling image "{status.image}"'
             status.state = ContainerState(waiting=ContainerStateWaiting(reason=IMAGE_BACKOFF, message=message))
     return statuses
 
 
-def running(
+def build_running_statuses(
     pod: Pod, started_at: str, restarts: int, ready: bool, before: Sequence[ContainerStatus] = ()
 ) -> list[ContainerStatus]:
     """Return statuses of a pod's containers that run since `started_at`; `before` are the earlier statuses."""
     known = {status.name: status for status in before}
     return [
-        _running(pod, container, started_at, restarts, ready=ready, last_state=_last_state(known.get(container.name)))
+        _running_status_of(
+            pod, container, started_at, restarts, ready=ready, last_state=_last_state(known.get(container.name))
+        )
         for container in pod.spec.containers
     ]
 
 
-def _running(pod: Pod, container: Container, started_at: str, restarts: int = 0, **fields: Any) -> ContainerStatus:
+def _running_status_of(
+    pod: Pod, container: Container, started_at: str, restarts: int = 0, **fields: Any
+) -> ContainerStatus:
     return _build_status(
         pod,
         container,
@@ -127,7 +133,7 @@ def _build_status(pod: Pod, container: Container, restarts: int, **fields: Any) 
     )
 
 
-def terminated_statuses(
+def build_terminated_statuses(
     pod: Pod, before: Sequence[ContainerStatus], exit_codes: Mapping[str, int], finished_at: str
 ) -> list[ContainerStatus]:
     """Return statuses of containers that have ended for good, with their exit codes."""
@@ -140,19 +146,19 @@ def terminated_statuses(
         exit_code = exit_codes.get(container.name, 0)
         last_state = last.last_state if last else ContainerState()
         identity = container_id(pod, container.name, restarts)
-        state = _ended_state(exit_code, began, finished_at, identity)
+        state = _build_ended_state(exit_code, began, finished_at, identity)
         statuses.append(_build_status(pod, container, restarts, state=state, last_state=last_state, started=False))
     return statuses
 
 
-def init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
+def build_init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
     """Return statuses of init containers: waiting, completed, or running as sidecars."""
     statuses = []
     for container in pod.spec.init_containers:
         if done and container.restart_policy == "Always":
-            statuses.append(_running(pod, container, now))
+            statuses.append(_running_status_of(pod, container, now))
         elif done:
-            state = _ended_state(0, now, now, container_id(pod, container.name, 0))
+            state = _build_ended_state(0, now, now, container_id(pod, container.name, 0))
             statuses.append(_build_status(pod, container, 0, state=state, ready=True, started=False))
         else:
             state = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
@@ -160,20 +166,22 @@ def init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerSta
     return statuses
 
 
-def failed_init_statuses(pod: Pod, failure: Failure, now: str, restarts: int, *, final: bool) -> list[ContainerStatus]:
+def build_failed_init_statuses(
+    pod: Pod, failure: InitFailure, now: str, restarts: int, *, final: bool
+) -> list[ContainerStatus]:
     """Return statuses of init containers up to a failed one; those after it wait."""
-    statuses = init_container_statuses(pod, now, done=True)
-    waiting_statuses = init_container_statuses(pod, now, done=False)
+    statuses = build_init_container_statuses(pod, now, done=True)
+    waiting_statuses = build_init_container_statuses(pod, now, done=False)
     place = next(index for index, each in enumerate(statuses) if each.name == failure.container)
     failed = statuses[place]
-    ended = _ended_state(failure.exit_code, now, now, container_id(pod, failure.container, restarts))
+    ended = _build_ended_state(failure.exit_code, now, now, container_id(pod, failure.container, restarts))
     waiting_again = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
     failed.ready, failed.restart_count = False, restarts
     failed.state, failed.last_state = (ended, ContainerState()) if final else (waiting_again, ended)
     return [*statuses[: place + 1], *waiting_statuses[place + 1 :]]
 
 
-def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
+def ephemeral_container_statuses_of(pod: Pod, now: str) -> list[ContainerStatus]:
     """Return statuses of ephemeral containers, running since they were first seen."""
     known = {status.name: status for status in pod.status.ephemeral_container_statuses}
     state = ContainerState(running=ContainerStateRunning(started_at=now))
@@ -183,7 +191,7 @@ def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
     ]
 
 
-def _ended_state(code: int, began: str | None, ended: str, identity: str) -> ContainerState:
+def _build_ended_state(code: int, began: str | None, ended: str, identity: str) -> ContainerState:
     reason = "Error" if code else "Completed"
     found = ContainerStateTerminated(
         exit_code=code, reason=reason, started_at=began, finished_at=ended, container_id=identity
@@ -197,7 +205,7 @@ def _last_state(status: ContainerStatus | None) -> ContainerState:
     return ContainerState(terminated=ended)
 
 
-def conditions(
+def build_conditions(
     pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, phase: str, done: Sequence[str] = ()
 ) -> list[PodCondition]:
     """Return the conditions that a kubelet writes, in its order; transition times change with the status only.
@@ -232,7 +240,7 @@ def conditions(
         ("ContainersReady", containers_ready, reason, message),
     ]
     return [
-        new_condition(PodCondition, pod.status.conditions, (kind, "True" if holds else "False", why, text), now)
+        build_condition(PodCondition, pod.status.conditions, (kind, "True" if holds else "False", why, text), now)
         for kind, holds, why, text in wanted_conditions
     ]
 

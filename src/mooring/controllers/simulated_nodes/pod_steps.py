@@ -17,7 +17,7 @@ from mooring.api.core_v1 import ContainerStatus, Node, Pod
 from mooring.api.quantity import Quantity
 from mooring.api.states import has_ended
 from mooring.controllers.simulated_nodes import pod_status
-from mooring.controllers.simulated_nodes.commands import PLAIN, Failure, PodRules, PodRuns, Run, is_absent
+from mooring.controllers.simulated_nodes.commands import PLAIN, InitFailure, PodRules, PodRuns, Run, is_image_absent
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
@@ -30,7 +30,7 @@ class Rejection(NamedTuple):
     message: str
 
 
-def rejection_of(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
+def find_rejection(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
     """Return why the node rejects the pod, given its other pods; None if it admits it."""
     there = [other for other in others if other.metadata.uid != pod.metadata.uid and not has_ended(other)]
     short = _find_shortage(pod, node, [other for other in there if other.status.start_time is not None])
@@ -59,7 +59,7 @@ def _host_ports(pod: Pod) -> list[tuple[str, int, str]]:
 def _find_shortage(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
     room = node.status.allocatable
     if "pods" in room and len(others) + 1 > int(room["pods"].value()):
-        return _reject_for_shortage("pods", 1, len(others), int(room["pods"].value()))
+        return _build_shortage_rejection("pods", 1, len(others), int(room["pods"].value()))
     wanted = aggregate_requests(pod.spec)
     if not wanted:
         return None
@@ -72,7 +72,7 @@ def _find_shortage(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
             continue  # a resource that the node does not report
         requested, taken, all_of_it = (_amount_in_units(name, each) for each in (amount, used.get(name), room[name]))
         if taken + requested > all_of_it:
-            return _reject_for_shortage(name, requested, taken, all_of_it)
+            return _build_shortage_rejection(name, requested, taken, all_of_it)
     return None
 
 
@@ -82,7 +82,7 @@ def _amount_in_units(name: str, amount: Quantity | None) -> int:
     return amount.milli_value() if name == "cpu" else amount.value()
 
 
-def _reject_for_shortage(name: str, requested: int, used: int, capacity: int) -> Rejection:
+def _build_shortage_rejection(name: str, requested: int, used: int, capacity: int) -> Rejection:
     detail = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
     return Rejection(f"OutOf{name}", f"Pod was rejected: {detail}")
 
@@ -108,19 +108,19 @@ NOTHING = Step()
 def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     """Return the next step of a pod on a working node, and when to compute another; `NOTHING` if there is none."""
     if pod.metadata.deletion_timestamp is not None:
-        return _stop(pod, rules, now)
+        return _plan_termination(pod, rules, now)
     if has_ended(pod):
         return NOTHING
-    deadline = _deadline(pod)
+    deadline = _deadline_of(pod)
     if deadline is not None and now >= deadline:
-        return _end(pod, 137, now, reason="DeadlineExceeded")
-    step = _next_step_of_admitted(pod, rules, runs, now)
+        return _plan_end_of_pod(pod, 137, now, reason="DeadlineExceeded")
+    step = _plan_admitted_pod(pod, rules, runs, now)
     if deadline is None or (step.again_at is not None and step.again_at <= deadline):
         return step
     return Step(step.status, deadline, step.remove, step.event)
 
 
-def is_at_rest(pod: Pod, rules: PodRules) -> bool:
+def is_unchanged_until_update(pod: Pod, rules: PodRules) -> bool:
     """Return whether `next_step` has nothing to do until the pod changes, as for most running pods.
 
     Called for every change, most of which were written here; False where finding out is expensive.
@@ -141,34 +141,34 @@ def is_at_rest(pod: Pod, rules: PodRules) -> bool:
     )
 
 
-def _next_step_of_admitted(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
+def _plan_admitted_pod(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     statuses = pod.status.container_statuses
     if pod.status.start_time is None or not statuses:
         if rules.start_seconds <= 0:
-            return _start(pod, runs, now)
-        return Step(_creating_status(pod, now), times.add_seconds(now, rules.start_seconds))
+            return _plan_start(pod, runs, now)
+        return Step(_build_creating_status(pod, now), times.add_seconds(now, rules.start_seconds))
     first = statuses[0]
     if first.state.running is not None:
-        return _running(pod, runs, now, first)
+        return _plan_running_pod(pod, runs, now, first)
     ended = first.last_state.terminated
     if ended is not None:
         finished = times.parse(ended.finished_at) if ended.finished_at else now
         due = times.add_seconds(finished, backoff_seconds(first.restart_count))
-        return _run(pod, runs, now, first.restart_count + 1) if now >= due else Step(again_at=due)
+        return _plan_run(pod, runs, now, first.restart_count + 1) if now >= due else Step(again_at=due)
     starts = times.add_seconds(times.parse(pod.status.start_time), rules.start_seconds)
-    return _start(pod, runs, now) if now >= starts else Step(again_at=starts)
+    return _plan_start(pod, runs, now) if now >= starts else Step(again_at=starts)
 
 
-def _start(pod: Pod, runs: PodRuns, now: datetime) -> Step:
-    if not any(is_absent(container.image) for container in pod.spec.containers):
-        return _run(pod, runs, now, 0) if not pod.spec.init_containers else _initialize(pod, runs, now)
-    wanted = pod_status.without_image(pod)
+def _plan_start(pod: Pod, runs: PodRuns, now: datetime) -> Step:
+    if not any(is_image_absent(container.image) for container in pod.spec.containers):
+        return _plan_run(pod, runs, now, 0) if not pod.spec.init_containers else _plan_init_containers(pod, runs, now)
+    wanted = pod_status.image_backoff_statuses(pod)
     if pod.status.container_statuses == wanted:
         return NOTHING  # until the image is changed
-    return Step({**_creating_status(pod, now), "container_statuses": wanted}, event="Failed")
+    return Step({**_build_creating_status(pod, now), "container_statuses": wanted}, event="Failed")
 
 
-def _initialize(pod: Pod, runs: PodRuns, now: datetime) -> Step:
+def _plan_init_containers(pod: Pod, runs: PodRuns, now: datetime) -> Step:
     last = next((each for each in pod.status.init_container_statuses if each.last_state.terminated), None)
     attempt = 0
     if last is not None and last.last_state.terminated is not None:
@@ -177,103 +177,107 @@ def _initialize(pod: Pod, runs: PodRuns, now: datetime) -> Step:
         due = times.add_seconds(ended, backoff_seconds(last.restart_count))
         if now < due:
             return Step(again_at=due)
-    failure = runs.failed_init(attempt, now)
+    failure = runs.find_init_failure(attempt, now)
     if failure is None:
-        return _run(pod, runs, now, 0)
-    return _fail_init(pod, failure, attempt, now)
+        return _plan_run(pod, runs, now, 0)
+    return _plan_init_failure(pod, failure, attempt, now)
 
 
-def _fail_init(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Step:
+def _plan_init_failure(pod: Pod, failure: InitFailure, attempt: int, now: datetime) -> Step:
     moment = times.to_seconds(now)
     final = pod.spec.restart_policy == "Never"
     phase = FAILED if final else PENDING
     names = [container.name for container in pod.spec.init_containers]
     done = names[: names.index(failure.container)]
     status = {
-        **_creating_status(pod, now),
+        **_build_creating_status(pod, now),
         "phase": phase,
         "start_time": pod.status.start_time or moment,
-        "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=phase, done=done),
-        "init_container_statuses": pod_status.failed_init_statuses(pod, failure, moment, attempt, final=final),
+        "conditions": pod_status.build_conditions(
+            pod, moment, sandbox=False, containers_ready=False, phase=phase, done=done
+        ),
+        "init_container_statuses": pod_status.build_failed_init_statuses(pod, failure, moment, attempt, final=final),
     }
     again = None if final else times.add_seconds(now, backoff_seconds(attempt))
     return Step(status, again, event="" if final else "BackOff")
 
 
-def _creating_status(pod: Pod, now: datetime) -> dict[str, Any]:
+def _build_creating_status(pod: Pod, now: datetime) -> dict[str, Any]:
     moment = times.to_seconds(now)
     reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
     return {
         "phase": PENDING,
         "start_time": moment,
         "observed_generation": pod.metadata.generation,
-        "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=PENDING),
-        "init_container_statuses": pod_status.init_container_statuses(pod, moment, done=False),
-        "container_statuses": pod_status.waiting(pod, reason),
+        "conditions": pod_status.build_conditions(pod, moment, sandbox=False, containers_ready=False, phase=PENDING),
+        "init_container_statuses": pod_status.build_init_container_statuses(pod, moment, done=False),
+        "container_statuses": pod_status.build_waiting_statuses(pod, reason),
     }
 
 
-def _run(pod: Pod, runs: PodRuns, now: datetime, restarts: int) -> Step:
+def _plan_run(pod: Pod, runs: PodRuns, now: datetime, restarts: int) -> Step:
     moment = times.to_seconds(now)
-    ends = _ends_at(moment, runs(restarts, now))
+    ends = _time_of_end(moment, runs(restarts, now))
     return Step(
-        _running_status(pod, now, moment, restarts), _earliest(_ready_at(pod, moment, now), ends), event="Started"
+        _build_running_status(pod, now, moment, restarts),
+        _earliest(_time_of_readiness(pod, moment, now), ends),
+        event="Started",
     )
 
 
-def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> dict[str, Any]:
+def _build_running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> dict[str, Any]:
     moment = times.to_seconds(now)
-    ready = _ready_at(pod, started_at, now) is None
+    ready = _time_of_readiness(pod, started_at, now) is None
     before = pod.status.container_statuses
     wanted: dict[str, Any] = {
         "phase": RUNNING,
         "start_time": pod.status.start_time or moment,
         "observed_generation": pod.metadata.generation,
-        "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=ready, phase=RUNNING),
-        "container_statuses": pod_status.running(pod, started_at, restarts, ready, before),
+        "conditions": pod_status.build_conditions(pod, moment, sandbox=True, containers_ready=ready, phase=RUNNING),
+        "container_statuses": pod_status.build_running_statuses(pod, started_at, restarts, ready, before),
     }
     if pod.spec.init_containers and pod.status.phase != RUNNING:
-        wanted["init_container_statuses"] = pod_status.init_container_statuses(pod, moment, done=True)
+        wanted["init_container_statuses"] = pod_status.build_init_container_statuses(pod, moment, done=True)
     if pod.spec.ephemeral_containers:
-        wanted["ephemeral_container_statuses"] = pod_status.ephemeral_statuses(pod, moment)
+        wanted["ephemeral_container_statuses"] = pod_status.ephemeral_container_statuses_of(pod, moment)
     return wanted
 
 
-def _running(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> Step:
+def _plan_running_pod(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> Step:
     started_at = (first.state.running and first.state.running.started_at) or times.to_seconds(now)
     run = runs(first.restart_count, times.parse(started_at))
-    ends = _ends_at(started_at, run)
+    ends = _time_of_end(started_at, run)
     if ends is not None and now >= ends:
-        return _finish(pod, runs, run, now, first.restart_count)
-    ready_at = _ready_at(pod, started_at, now)
+        return _plan_end_of_run(pod, runs, run, now, first.restart_count)
+    ready_at = _time_of_readiness(pod, started_at, now)
     late = ready_at is None and not first.ready
-    if late or pod.status.observed_generation != pod.metadata.generation or _gates_changed(pod):
-        return Step(_running_status(pod, now, started_at, first.restart_count), _earliest(ready_at, ends))
+    if late or pod.status.observed_generation != pod.metadata.generation or _is_ready_condition_stale(pod):
+        return Step(_build_running_status(pod, now, started_at, first.restart_count), _earliest(ready_at, ends))
     return Step(again_at=_earliest(ready_at, ends))
 
 
-def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> Step:
+def _plan_end_of_run(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> Step:
     policy = pod.spec.restart_policy
     if policy == "Never" or (policy == "OnFailure" and not any(run.exit_codes.values())):
-        return _end(pod, run.exit_codes, now)
+        return _plan_end_of_pod(pod, run.exit_codes, now)
     moment = times.to_seconds(now)
-    ended = pod_status.terminated_statuses(pod, pod.status.container_statuses, run.exit_codes, moment)
+    ended = pod_status.build_terminated_statuses(pod, pod.status.container_statuses, run.exit_codes, moment)
     delay = backoff_seconds(restarts)
     if not delay:
-        status = _running_status(pod, now, moment, restarts + 1)
-        status["container_statuses"] = pod_status.running(
-            pod, moment, restarts + 1, _ready_at(pod, moment, now) is None, ended
+        status = _build_running_status(pod, now, moment, restarts + 1)
+        status["container_statuses"] = pod_status.build_running_statuses(
+            pod, moment, restarts + 1, _time_of_readiness(pod, moment, now) is None, ended
         )
-        ends = _ends_at(moment, runs(restarts + 1, now))
-        return Step(status, _earliest(_ready_at(pod, moment, now), ends), event="Started")
+        ends = _time_of_end(moment, runs(restarts + 1, now))
+        return Step(status, _earliest(_time_of_readiness(pod, moment, now), ends), event="Started")
     message = (
         f"back-off {_format_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
         f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
     )
     status = {
         "phase": RUNNING,
-        "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=RUNNING),
-        "container_statuses": pod_status.waiting(pod, "CrashLoopBackOff", message, ended),
+        "conditions": pod_status.build_conditions(pod, moment, sandbox=True, containers_ready=False, phase=RUNNING),
+        "container_statuses": pod_status.build_waiting_statuses(pod, "CrashLoopBackOff", message, ended),
     }
     return Step(status, times.add_seconds(now, delay), event="BackOff")
 
@@ -287,7 +291,7 @@ def backoff_seconds(restarts: int) -> float:
     return min(_BACKOFF * 2 ** min(restarts - 1, 10), _LONGEST_BACKOFF) if restarts else 0.0
 
 
-def _end(pod: Pod, codes: Mapping[str, int] | int, now: datetime, reason: str = "") -> Step:
+def _plan_end_of_pod(pod: Pod, codes: Mapping[str, int] | int, now: datetime, reason: str = "") -> Step:
     """Return the step that ends a pod, with one exit code for each container or one for all."""
     exit_codes = dict.fromkeys((each.name for each in pod.spec.containers), codes) if isinstance(codes, int) else codes
     moment = times.to_seconds(now)
@@ -295,15 +299,17 @@ def _end(pod: Pod, codes: Mapping[str, int] | int, now: datetime, reason: str = 
     status: dict[str, Any] = {
         "phase": phase,
         "observed_generation": pod.metadata.generation,
-        "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=phase),
-        "container_statuses": pod_status.terminated_statuses(pod, pod.status.container_statuses, exit_codes, moment),
+        "conditions": pod_status.build_conditions(pod, moment, sandbox=True, containers_ready=False, phase=phase),
+        "container_statuses": pod_status.build_terminated_statuses(
+            pod, pod.status.container_statuses, exit_codes, moment
+        ),
     }
     if reason:
         status |= {"reason": reason, "message": "Pod was active on the node longer than the specified deadline"}
     return Step(status)
 
 
-def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
+def _plan_termination(pod: Pod, rules: PodRules, now: datetime) -> Step:
     meta = pod.metadata
     grace = meta.deletion_grace_period_seconds or 0
     deleted = times.add_seconds(times.parse(meta.deletion_timestamp or ""), -grace)
@@ -313,19 +319,19 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
     waits_for_others = grace == 0 and bool(meta.finalizers)  # removed with its last finalizer
     if not has_ended(pod) and (pod.status.container_statuses or meta.finalizers):
         # Watchers see the exit codes and that it is not ready before it is removed.
-        end = _end(pod, 0 if pod.spec.restart_policy == "Always" else 143, now)
+        end = _plan_end_of_pod(pod, 0 if pod.spec.restart_policy == "Always" else 143, now)
         return Step(end.status, remove=not waits_for_others, event="Killing")
     return NOTHING if waits_for_others else Step(remove=True)
 
 
-def _deadline(pod: Pod) -> datetime | None:
+def _deadline_of(pod: Pod) -> datetime | None:
     seconds = pod.spec.active_deadline_seconds
     if seconds is None or pod.status.start_time is None:
         return None
     return times.add_seconds(times.parse(pod.status.start_time), seconds)
 
 
-def _ready_at(pod: Pod, started_at: str, now: datetime) -> datetime | None:
+def _time_of_readiness(pod: Pod, started_at: str, now: datetime) -> datetime | None:
     delay = max(
         (container.readiness_probe.initial_delay_seconds for container in pod.spec.containers
          if container.readiness_probe is not None),
@@ -335,11 +341,11 @@ def _ready_at(pod: Pod, started_at: str, now: datetime) -> datetime | None:
     return ready if now < ready else None
 
 
-def _ends_at(started_at: str, run: Run) -> datetime | None:
+def _time_of_end(started_at: str, run: Run) -> datetime | None:
     return None if run.seconds is None else times.add_seconds(times.parse(started_at), run.seconds)
 
 
-def reject(pod: Pod, rejection: Rejection, now: datetime) -> Step:
+def build_rejection_step(pod: Pod, rejection: Rejection, now: datetime) -> Step:
     """Return the step that sets a pod to Failed because its node rejects it."""
     status = {
         "phase": FAILED,
@@ -352,7 +358,7 @@ def reject(pod: Pod, rejection: Rejection, now: datetime) -> Step:
     return Step(status, event="Rejected")
 
 
-def _gates_changed(pod: Pod) -> bool:
+def _is_ready_condition_stale(pod: Pod) -> bool:
     if not pod.spec.readiness_gates:
         return False
     states = {condition.type: condition.status for condition in pod.status.conditions}

@@ -16,20 +16,26 @@ from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.api.states import ENDED, has_ended
 from mooring.base.token_bucket import TokenBucket
 from mooring.client import Informer, key_of
-from mooring.controllers.conditions import is_true
+from mooring.controllers.conditions import is_condition_true
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.simulated_nodes import pod_status
-from mooring.controllers.simulated_nodes.addresses import PodAddresses
-from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, StepsUsedUpError, is_absent, rules_of
+from mooring.controllers.simulated_nodes.addresses import PodAddressAllocator
+from mooring.controllers.simulated_nodes.commands import (
+    Commands,
+    PodRuns,
+    StepsUsedUpError,
+    is_image_absent,
+    read_rules,
+)
 from mooring.controllers.simulated_nodes.pod_steps import (
     Rejection,
     Step,
-    is_at_rest,
+    build_rejection_step,
+    find_rejection,
+    is_unchanged_until_update,
     next_step,
-    reject,
-    rejection_of,
 )
-from mooring.controllers.taint_eviction import pods_by_node
+from mooring.controllers.taint_eviction import index_by_node
 
 if TYPE_CHECKING:
     from mooring.controllers.programs.pods import ProgramPods
@@ -41,7 +47,7 @@ _REJECTION_SECONDS = 1.0
 """A pause before a rejection, so that a workload does not recreate the pod in a hot loop."""
 
 
-class SimulatedPods(Controller):
+class SimulatedPodController(Controller):
     """The controller that acts as the kubelets of simulated nodes for pods; reconciles pods by key."""
 
     name = "simulated-pods"
@@ -53,8 +59,8 @@ class SimulatedPods(Controller):
         self._recorder = context.recorder("kubelet")
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._pods: Informer[Pod] = context.informers.of(Pod)
-        self._by_node = pods_by_node(self._pods)
-        self._addresses = PodAddresses()
+        self._by_node = index_by_node(self._pods)
+        self._addresses = PodAddressAllocator()
         self._commands = Commands(self.clock.monotonic)
         self._programs: ProgramPods | None = None
         if context.options.programs is not None:
@@ -63,33 +69,33 @@ class SimulatedPods(Controller):
             self._programs = pods.ProgramPods(context.options.programs, context.client, self._recorder)
         self._events = TokenBucket.full(_EVENTS_PER_SECOND, _MOST_EVENTS, self.clock.monotonic())
         self._nodes.add_handler(
-            added=self._node_added,
-            updated=self._node_updated,
+            added=self._enqueue_pods_of_node,
+            updated=self._enqueue_pods_of_updated_node,
             deleted=lambda node: self._addresses.forget(node.metadata.name),
         )
-        self.follow(self._pods, self._pod_changed)
-        self._pods.add_handler(deleted=self._pod_deleted)
+        self.follow(self._pods, self._handle_changed_pod)
+        self._pods.add_handler(deleted=self._handle_deleted_pod)
 
-    def _node_added(self, node: Node) -> None:
+    def _enqueue_pods_of_node(self, node: Node) -> None:
         for pod in self._by_node.get(node.metadata.name):
             self.enqueue(pod)
 
-    def _node_updated(self, old: Node, new: Node) -> None:
+    def _enqueue_pods_of_updated_node(self, old: Node, new: Node) -> None:
         woken = old.metadata.annotations.get(FAILURE) != new.metadata.annotations.get(FAILURE)
         if woken or old.status.addresses != new.status.addresses or is_simulated(old) != is_simulated(new):
-            self._node_added(new)
+            self._enqueue_pods_of_node(new)
 
-    def _pod_changed(self, pod: Pod) -> None:
+    def _handle_changed_pod(self, pod: Pod) -> None:
         if not pod.spec.node_name:
             return
         if has_ended(pod):
             self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
         elif pod.status.pod_ip and not pod.spec.host_network:
             self._addresses.mark_used(pod.spec.node_name, pod.status.pod_ip, pod.metadata.uid)
-        if self._programs is not None or not is_at_rest(pod, rules_of(pod)):
+        if self._programs is not None or not is_unchanged_until_update(pod, read_rules(pod)):
             self.enqueue(pod)
 
-    def _pod_deleted(self, pod: Pod) -> None:
+    def _handle_deleted_pod(self, pod: Pod) -> None:
         self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
         self._commands.forget(pod)
         if self._programs is not None:
@@ -110,14 +116,14 @@ class SimulatedPods(Controller):
         node = self._nodes.get(pod.spec.node_name) if pod is not None and pod.spec.node_name else None
         if pod is None or node is None or not is_simulated(node) or is_unreachable(node):
             return None
-        rules = rules_of(pod)
+        rules = read_rules(pod)
         for complaint in rules.complaints:
             self._recorder.event(pod, "Warning", "SimulationRuleIgnored", complaint)
         now = self.clock.now()
-        rejection, later = self._check_admission(pod, node, now)
+        rejection, later = self._find_rejection(pod, node, now)
         if later is not None:
             return later
-        if rejection is None and self._programs is not None and self._programs.is_concerned(pod):
+        if rejection is None and self._programs is not None and self._programs.is_handled(pod):
             place = (node.metadata.name, node.spec.pod_cidr, pod.metadata.uid)
             return (
                 None
@@ -126,10 +132,12 @@ class SimulatedPods(Controller):
             )
         runs = PodRuns(self._commands, pod, rules)
         try:
-            step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
+            step = (
+                build_rejection_step(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
+            )
         except StepsUsedUpError as error:
             return error.seconds
-        if step.status is not None and not await self._write(pod, node, step):
+        if step.status is not None and not await self._write_step(pod, node, step):
             return _RETRY_SECONDS
         if step.status is None and step.remove:
             with suppress(errors.NotFound):
@@ -137,19 +145,19 @@ class SimulatedPods(Controller):
                 await self.client.delete_unread(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
         return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
 
-    def _check_admission(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
-        was_scheduled = is_true(pod.status.conditions, "PodScheduled")
+    def _find_rejection(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
+        was_scheduled = is_condition_true(pod.status.conditions, "PodScheduled")
         if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None or was_scheduled:
             return None, None
-        rejection = rejection_of(pod, node, self._by_node.get(node.metadata.name))
+        rejection = find_rejection(pod, node, self._by_node.get(node.metadata.name))
         created = times.parse(pod.metadata.creation_timestamp or times.to_seconds(now))
         left = _REJECTION_SECONDS - (now - created).total_seconds()
         return rejection, left if rejection is not None and left > 0 else None
 
-    async def _write(self, pod: Pod, node: Node, step: Step) -> bool:
+    async def _write_step(self, pod: Pod, node: Node, step: Step) -> bool:
         status = dict(step.status or {})
         if status.get("phase") not in ENDED and not pod.status.pod_ip:
-            found = self._address_fields(pod, node)
+            found = self._allocate_address_fields(pod, node)
             if found is None:
                 return False
             status |= found
@@ -163,12 +171,12 @@ class SimulatedPods(Controller):
             else:
                 await self.client.update_unread(written, subresource="status")
         except errors.NotFound:
-            self._pod_deleted(pod)
+            self._handle_deleted_pod(pod)
         else:
             self._record_events(pod, step)
         return True
 
-    def _address_fields(self, pod: Pod, node: Node) -> dict[str, Any] | None:
+    def _allocate_address_fields(self, pod: Pod, node: Node) -> dict[str, Any] | None:
         host = next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
         if not host:
             return None  # not registered yet
@@ -189,14 +197,14 @@ class SimulatedPods(Controller):
             events.append(("Warning", step.status["reason"], step.status["message"]))
         else:
             for container in pod.spec.containers:
-                events += _events_of_container(pod, step.event, container.name, container.image)
+                events += _build_container_events(pod, step.event, container.name, container.image)
         for kind, reason, note in events:
             if self._events.take(self.clock.monotonic()):
                 return
             self._recorder.event(pod, kind, reason, note)
 
 
-def _events_of_container(pod: Pod, event: str, container: str, image: str) -> list[tuple[Any, str, str]]:
+def _build_container_events(pod: Pod, event: str, container: str, image: str) -> list[tuple[Any, str, str]]:
     if event == "Started":
         return [
             ("Normal", "Pulled", f'Container image "{image}" already present on machine'),
@@ -205,7 +213,7 @@ def _events_of_container(pod: Pod, event: str, container: str, image: str) -> li
         ]
     if event == "Failed":
         refused = f'Failed to pull image "{image}": not found'
-        return [("Warning", "Failed", refused)] if is_absent(image) else []
+        return [("Warning", "Failed", refused)] if is_image_absent(image) else []
     if event == "BackOff":
         where = f"{key_of(pod).replace('/', '_')}({pod.metadata.uid})"
         return [("Warning", "BackOff", f"Back-off restarting failed container {container} in pod {where}")]

@@ -21,12 +21,12 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.states import controller_of
 from mooring.api.times import add_seconds
-from mooring.controllers.conditions import is_true
+from mooring.controllers.conditions import is_condition_true
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import job as jobs
-from mooring.controllers.workloads.ownership import Children, controller_reference
-from mooring.controllers.workloads.pod_control import is_namespace_terminating, rejection_message
-from mooring.controllers.workloads.workload import Workload, min_wait
+from mooring.controllers.workloads.ownership import Children, build_controller_reference
+from mooring.controllers.workloads.pod_control import describe_rejection, is_namespace_terminating
+from mooring.controllers.workloads.workload import WorkloadController, find_shortest_wait
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEARS = 5
@@ -49,7 +49,7 @@ class Schedule:
             raise ScheduleError(problem)
         match = re.match(r"(?:CRON_)?TZ=(\S+)\s+", text)
         if match is not None:
-            zone, text = zone_of(match[1]), text[match.end() :]
+            zone, text = load_time_zone(match[1]), text[match.end() :]
         self._zone = zone
         self._every = _parse_duration(text.removeprefix("@every ")) if text.startswith("@every ") else None
         if self._every is None:
@@ -67,7 +67,7 @@ class Schedule:
         local = time.astimezone(self._zone).replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
         last = local.year + _YEARS
         while local.year <= last:
-            if local.month not in self._months or not self._is_day(local):
+            if local.month not in self._months or not self._is_day_scheduled(local):
                 local = local.replace(hour=0, minute=0) + timedelta(days=1)
             elif local.hour not in self._hours:
                 local = local.replace(minute=0) + timedelta(hours=1)
@@ -81,14 +81,14 @@ class Schedule:
                 local += timedelta(minutes=1)
         return None
 
-    def _is_day(self, local: datetime) -> bool:
+    def _is_day_scheduled(self, local: datetime) -> bool:
         """Return whether a date matches; of both day of month and day of week, one suffices, as in cron."""
         day = local.day in self._days
         weekday = local.isoweekday() % 7 in self._weekdays
         return day and weekday if self._any_day or self._any_weekday else day or weekday
 
 
-def zone_of(name: str | None) -> tzinfo:
+def load_time_zone(name: str | None) -> tzinfo:
     """Return a time zone by name, by default UTC. Raise ScheduleError."""
     if name is None:
         return UTC
@@ -111,7 +111,7 @@ _PATIENCE = 0.1
 """Seconds added when waiting for a scheduled time, so that it has certainly passed."""
 
 
-class Missed(msgspec.Struct, frozen=True):
+class MissedTimes(msgspec.Struct, frozen=True):
     """The scheduled times since the last Job: the latest one, whether there are very many, and the next to come."""
 
     latest: datetime | None
@@ -119,7 +119,7 @@ class Missed(msgspec.Struct, frozen=True):
     next: datetime | None
 
 
-class CronJobController(Workload[CronJob]):
+class CronJobController(WorkloadController[CronJob]):
     """The controller of CronJobs, which creates their Jobs."""
 
     name = "cronjob"
@@ -135,16 +135,16 @@ class CronJobController(Workload[CronJob]):
         return None
 
     async def sync(self, key: str, owner: CronJob) -> float | None:
-        children = self._jobs.of(owner)
-        status = self._update_active_jobs(owner, children)
+        children = self._jobs.owned_by(owner)
+        status = self._compute_active_jobs(owner, children)
         await self._delete_old_jobs(key, owner, children)
         wait: float | None = None
         if owner.metadata.deletion_timestamp is None and not owner.spec.suspend:
-            wait = await self._start_due_job(key, owner, status)
+            wait = await self._create_due_job(key, owner, status)
         await self.write_status(key, owner, status)
         return wait
 
-    def _update_active_jobs(self, owner: CronJob, children: Sequence[Job]) -> CronJobStatus:
+    def _compute_active_jobs(self, owner: CronJob, children: Sequence[Job]) -> CronJobStatus:
         status = structs.replace(owner.status, active=list(owner.status.active))
         known = {reference.uid for reference in status.active}
         running = {job.metadata.uid: job for job in children if not jobs.is_finished(job)}
@@ -157,14 +157,14 @@ class CronJobController(Workload[CronJob]):
             elif uid in running and uid not in known:
                 message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
                 self.recorder.event(owner, "Warning", "UnexpectedJob", message)
-                status.active.append(self._job_reference(job))
+                status.active.append(self._build_job_reference(job))
             done = job.status.completion_time
             if done and (status.last_successful_time is None or done > status.last_successful_time):
                 status.last_successful_time = done
         status.active = [reference for reference in status.active if reference.uid in running]
         return status
 
-    def _job_reference(self, job: Job) -> ObjectReference:
+    def _build_job_reference(self, job: Job) -> ObjectReference:
         meta = job.metadata
         return ObjectReference(
             api_version="batch/v1",
@@ -183,7 +183,7 @@ class CronJobController(Workload[CronJob]):
             ended = [
                 job
                 for job in children
-                if is_true(job.status.conditions, kind) and job.metadata.deletion_timestamp is None
+                if is_condition_true(job.status.conditions, kind) and job.metadata.deletion_timestamp is None
             ]
             ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
             for job in ended[: max(0, len(ended) - limit)] if limit is not None else ():
@@ -193,17 +193,17 @@ class CronJobController(Workload[CronJob]):
         if await self._jobs.delete(key, job, self.expectations, propagation_policy="Background"):
             self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
-    async def _start_due_job(self, key: str, owner: CronJob, status: CronJobStatus) -> float | None:
+    async def _create_due_job(self, key: str, owner: CronJob, status: CronJobStatus) -> float | None:
         now = self.clock.now()
         try:
-            schedule = Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone))
+            schedule = Schedule(owner.spec.schedule, load_time_zone(owner.spec.time_zone))
         except ScheduleError as error:
             reason, message = "UnparseableSchedule", f'unparseable schedule: "{owner.spec.schedule}"'
             if "time zone" in str(error):
                 reason, message = "UnknownTimeZone", f'invalid timeZone: "{owner.spec.time_zone}"'
             self.recorder.event(owner, "Warning", reason, f"{message}: {error}")
             return None
-        missed = find_missed(owner, schedule, now)
+        missed = find_missed_times(owner, schedule, now)
         due = schedule.after(now) if missed.latest is not None else missed.next
         wait = (due - now).total_seconds() + _PATIENCE if due is not None else None
         if missed.many:
@@ -221,20 +221,20 @@ class CronJobController(Workload[CronJob]):
             self.recorder.event(owner, "Normal", "JobAlreadyActive", message)
             return wait
         if owner.spec.concurrency_policy == "Replace":
-            for job in self._jobs.of(owner):
+            for job in self._jobs.owned_by(owner):
                 if any(reference.uid == job.metadata.uid for reference in status.active):
                     await self._delete_job(key, owner, job)
             status.active = []
-        return min_wait(wait, await self._create_job(key, owner, status, missed.latest))
+        return find_shortest_wait(wait, await self._create_job(key, owner, status, missed.latest))
 
     async def _create_job(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
         """Create the Job of a scheduled time; if the server rejects it, return in how many seconds to retry."""
-        refusals, template = self.pod_control.refusals, owner.spec.job_template
-        held = refusals.find_backoff(owner, template)
+        template_rejections, template = self.pod_control.template_rejections, owner.spec.job_template
+        held = template_rejections.find_backoff(owner, template)
         if held is not None:
             return held[1]
         made = build_job(owner, time)
-        made.metadata.owner_references = [controller_reference(self.client, owner)]
+        made.metadata.owner_references = [build_controller_reference(self.client, owner)]
         try:
             job = await self.client.create(made)
         except errors.AlreadyExists:
@@ -246,42 +246,42 @@ class CronJobController(Workload[CronJob]):
             if is_namespace_terminating(error):
                 return None
             self.recorder.event(
-                owner, "Warning", "FailedCreate", f"Error creating job: {rejection_message(error, owner)}"
+                owner, "Warning", "FailedCreate", f"Error creating job: {describe_rejection(error, owner)}"
             )
-            again = refusals.record_rejection(owner, template, error)
+            again = template_rejections.record_rejection(owner, template, error)
             if again is None:
                 raise
             return again
         else:
-            refusals.forget(owner)
+            template_rejections.forget(owner)
             self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created job {job.metadata.name}")
         self.expectations.record_write(key, self._jobs.informer, job)
         if not jobs.is_finished(job) and all(each.uid != job.metadata.uid for each in status.active):
-            status.active.append(self._job_reference(job))
+            status.active.append(self._build_job_reference(job))
         status.last_schedule_time = times.to_seconds(time)
         return None
 
 
-def _last_scheduled(owner: CronJob, now: datetime) -> datetime:
+def _start_of_search(owner: CronJob, now: datetime) -> datetime:
     stamp = owner.status.last_schedule_time or owner.metadata.creation_timestamp
     since = times.parse(stamp) if stamp else now
     deadline = owner.spec.starting_deadline_seconds
     return since if deadline is None else max(since, times.add_seconds(now, -deadline))
 
 
-def find_missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
+def find_missed_times(owner: CronJob, schedule: Schedule, now: datetime) -> MissedTimes:
     """Return the scheduled times up to `now` without a Job; if there are very many, find the latest by bisection."""
-    time, latest, count = schedule.after(_last_scheduled(owner, now)), None, 0
+    time, latest, count = schedule.after(_start_of_search(owner, now)), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1
         time = schedule.after(time)
         if count > _MANY and time is not None and time <= now:
-            latest = _find_latest(schedule, latest, now)
+            latest = _bisect_latest_time(schedule, latest, now)
             break
-    return Missed(latest, count > _MANY, time)
+    return MissedTimes(latest, count > _MANY, time)
 
 
-def _find_latest(schedule: Schedule, found: datetime, now: datetime) -> datetime:
+def _bisect_latest_time(schedule: Schedule, found: datetime, now: datetime) -> datetime:
     step = (now - found) / 2
     while step > timedelta(minutes=1):
         time = schedule.after(now - step)

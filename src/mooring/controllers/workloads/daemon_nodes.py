@@ -38,11 +38,11 @@ def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
     """Return a template's tolerations, and those that every pod of a DaemonSet has."""
     added = [*_TOLERATED, *([_NETWORK] if spec.host_network else [])]
     extra = [Toleration(key=key, operator="Exists", effect=effect) for key, effect in added]
-    kept = [each for each in spec.tolerations if all(not _are_equal(each, other) for other in extra)]
+    kept = [each for each in spec.tolerations if all(not _are_tolerations_equal(each, other) for other in extra)]
     return [*kept, *extra]
 
 
-def _are_equal(left: Toleration, right: Toleration) -> bool:
+def _are_tolerations_equal(left: Toleration, right: Toleration) -> bool:
     return not left.expression and (left.key, left.operator, left.value, left.effect) == (
         right.key,
         right.operator,
@@ -61,7 +61,7 @@ class Suitability(NamedTuple):
     """False if the affinity cannot be evaluated (its gate is off): running pods stay, none are created."""
 
 
-class Placement:
+class DaemonPlacement:
     """Decides, for one DaemonSet template, on which nodes pods should run."""
 
     def __init__(self, spec: PodSpec, options: ConstraintOptions) -> None:
@@ -78,7 +78,7 @@ class Placement:
         key = (node.metadata.uid, node.metadata.resource_version)
         suitability = self._suitabilities.get(key)
         if suitability is None:
-            suitability = self._suitabilities[key] = self._evaluate(node)
+            suitability = self._suitabilities[key] = self._evaluate_uncached(node)
         return suitability
 
     async def evaluate_all(self, nodes: Iterable[Node], clock: Callable[[], float] = perf_counter) -> None:
@@ -90,7 +90,7 @@ class Placement:
                 await asyncio.sleep(0)
                 until = clock() + _TURN_SECONDS
 
-    def _evaluate(self, node: Node) -> Suitability:
+    def _evaluate_uncached(self, node: Node) -> Suitability:
         name, labels = node.metadata.name, node.metadata.labels
         if self._node_name not in ("", name) or not self._possible.matches(labels, name):
             return Suitability(should_run=False, may_stay=False)
@@ -109,7 +109,7 @@ def affects_placement(old: Node | None, new: Node | None) -> bool:
     return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints
 
 
-def spec_for(spec: PodSpec, node: str) -> PodSpec:
+def pin_spec_to_node(spec: PodSpec, node: str) -> PodSpec:
     """Return the template's spec with affinity to the node's name in place of its node affinity."""
     by_name = NodeSelectorRequirement(key=node_selector.NAME_FIELD, operator="In", values=[node])
     affinity = spec.affinity or Affinity()
@@ -121,7 +121,7 @@ def spec_for(spec: PodSpec, node: str) -> PodSpec:
     )
 
 
-def node_of(pod: Pod) -> str:
+def target_node_of(pod: Pod) -> str:
     """Return the node that a DaemonSet's pod is bound to, else the one that its affinity names; empty without."""
     if pod.spec.node_name:
         return pod.spec.node_name

@@ -23,14 +23,14 @@ from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.api.states import controller_of
 from mooring.client import Change
-from mooring.controllers.conditions import find_condition, new_condition
+from mooring.controllers.conditions import build_condition, find_condition
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import deployment_replica_sets as replica_sets
-from mooring.controllers.workloads.ownership import Children, controller_reference
+from mooring.controllers.workloads.ownership import Children, build_controller_reference
 from mooring.controllers.workloads.pod_control import is_namespace_terminating
 from mooring.controllers.workloads.replicas import REPLICA_FAILURE
-from mooring.controllers.workloads.workload import Workload, min_wait
+from mooring.controllers.workloads.workload import WorkloadController, find_shortest_wait
 
 AVAILABLE, PROGRESSING = "Available", "Progressing"
 NEW_AVAILABLE, UPDATED, TIMED_OUT = "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"
@@ -53,16 +53,16 @@ def with_condition(
     if not always and before is not None and (before.status, before.reason) == content[:2]:
         return list(conditions)
     stamp = times.to_seconds(now)
-    condition = new_condition(DeploymentCondition, conditions, (kind, *content), stamp, last_update_time=stamp)
+    condition = build_condition(DeploymentCondition, conditions, (kind, *content), stamp, last_update_time=stamp)
     return [*_without_condition(conditions, kind), condition]
 
 
-def has_deadline(deployment: Deployment) -> bool:
+def has_progress_deadline(deployment: Deployment) -> bool:
     deadline = deployment.spec.progress_deadline_seconds
     return deadline is not None and deadline != NO_DEADLINE
 
 
-def compute_counts(
+def compute_status_counts(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
     """Return a Deployment's status with its pod counts and the condition Available; other conditions are kept."""
@@ -78,7 +78,7 @@ def compute_counts(
         updated_replicas=new.status.replicas if new is not None else 0,
         ready_replicas=sum(each.status.ready_replicas for each in sets),
         available_replicas=available,
-        unavailable_replicas=max(0, pace.total(sets) - available),
+        unavailable_replicas=max(0, pace.total_replicas(sets) - available),
         terminating_replicas=None if None in terminating else sum(number or 0 for number in terminating),
         conditions=with_condition(conditions, AVAILABLE, content, now),
         collision_count=deployment.status.collision_count,
@@ -94,7 +94,7 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     )
 
 
-def _is_progressing(deployment: Deployment, status: DeploymentStatus) -> bool:
+def _has_progressed(deployment: Deployment, status: DeploymentStatus) -> bool:
     before = deployment.status
     return (
         status.updated_replicas > before.updated_replicas
@@ -107,14 +107,14 @@ def _is_progressing(deployment: Deployment, status: DeploymentStatus) -> bool:
 def seconds_to_deadline(deployment: Deployment, conditions: Conditions, now: datetime) -> float | None:
     """Return the seconds until a rollout without further progress has failed; None if none is in progress."""
     condition = find_condition(conditions, PROGRESSING)
-    if condition is None or not has_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
+    if condition is None or not has_progress_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
         return None
     since = times.parse(condition.last_update_time) if condition.last_update_time else now
     deadline = times.add_seconds(since, deployment.spec.progress_deadline_seconds or 0)
     return (deadline - now).total_seconds()
 
 
-def _has_timed_out(deployment: Deployment, conditions: Conditions, now: datetime) -> bool:
+def _has_rollout_timed_out(deployment: Deployment, conditions: Conditions, now: datetime) -> bool:
     condition = find_condition(conditions, PROGRESSING)
     if condition is not None and condition.reason == TIMED_OUT:
         return True
@@ -126,29 +126,29 @@ def compute_rollout_status(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
     """Return a Deployment's status during and after a rollout: counts, and the conditions that describe progress."""
-    status = compute_counts(deployment, conditions, new, sets, now)
+    status = compute_status_counts(deployment, conditions, new, sets, now)
     found = status.conditions
-    if not has_deadline(deployment):
+    if not has_progress_deadline(deployment):
         found = _without_condition(found, PROGRESSING)
     progress = find_condition(found, PROGRESSING)
     was_complete = (
         status.replicas == status.updated_replicas and progress is not None and progress.reason == NEW_AVAILABLE
     )
-    if has_deadline(deployment) and not was_complete:
+    if has_progress_deadline(deployment) and not was_complete:
         what = f'ReplicaSet "{new.metadata.name}"' if new is not None else f'Deployment "{deployment.metadata.name}"'
         if is_complete(deployment, status):
             text = f"{what} has successfully progressed."
             found = with_condition(found, PROGRESSING, ("True", NEW_AVAILABLE, text), now)
-        elif _is_progressing(deployment, status):
+        elif _has_progressed(deployment, status):
             content = ("True", UPDATED, f"{what} is progressing.")
             found = with_condition(found, PROGRESSING, content, now, always=True)
-        elif _has_timed_out(deployment, found, now):
+        elif _has_rollout_timed_out(deployment, found, now):
             text = f"{what} has timed out progressing."
             found = with_condition(found, PROGRESSING, ("False", TIMED_OUT, text), now)
-    return structs.replace(status, conditions=_replica_failure(found, new, sets, now))
+    return structs.replace(status, conditions=_with_replica_failure(found, new, sets, now))
 
 
-def _replica_failure(
+def _with_replica_failure(
     conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> list[DeploymentCondition]:
     ordered = [*([new] if new is not None else []), *sets]
@@ -180,7 +180,7 @@ class _Rollout(msgspec.Struct):
         return [*self.old, *([self.new] if self.new is not None else [])]
 
 
-class DeploymentController(Workload[Deployment]):
+class DeploymentController(WorkloadController[Deployment]):
     """Reconcile Deployments."""
 
     name = "deployment"
@@ -190,19 +190,19 @@ class DeploymentController(Workload[Deployment]):
         super().__init__(context, Deployment)
         self._sets = Children(context.informers, ReplicaSet)
         self.follow_children(self._sets)
-        self.pods.informer.add_batch_handler(self._pods_changed)
+        self.pods.informer.add_batch_handler(self._enqueue_recreating_deployments)
 
-    def _pods_changed(self, changes: Sequence[Change[Pod]]) -> None:
+    def _enqueue_recreating_deployments(self, changes: Sequence[Change[Pod]]) -> None:
         for change in changes:
             pod = change.object
             if change.new is not None and not states.has_ended(pod):
                 continue
             owner = controller_of(pod.metadata)
-            parent = self._find_deployment(pod.metadata.namespace, owner.name) if owner is not None else None
+            parent = self._find_owner_of_replica_set(pod.metadata.namespace, owner.name) if owner is not None else None
             if parent is not None and not pace.is_rolling(parent):
                 self.enqueue(parent)
 
-    def _find_deployment(self, namespace: str, replica_set: str) -> Deployment | None:
+    def _find_owner_of_replica_set(self, namespace: str, replica_set: str) -> Deployment | None:
         found = self._sets.informer.get(replica_set, namespace)
         owner = controller_of(found.metadata) if found is not None else None
         return self.owners.get(owner.name, namespace) if owner is not None else None
@@ -210,7 +210,7 @@ class DeploymentController(Workload[Deployment]):
     async def sync(self, key: str, owner: Deployment) -> float | None:
         selector = label_selector.from_label_selector(owner.spec.selector)
         sets = await self._sets.claim(owner, selector)
-        new = replica_sets.find_new(owner, sets)
+        new = replica_sets.find_current_replica_set(owner, sets)
         old = [each for each in sets if new is None or each.metadata.uid != new.metadata.uid]
         rollout = _Rollout(
             key,
@@ -225,16 +225,16 @@ class DeploymentController(Workload[Deployment]):
             return await self._write_status(rollout)
         self._record_pause(rollout)
         if owner.spec.paused or pace.is_scaled(owner, sets):
-            await self._update_new(rollout, create=False)
+            await self._update_new_replica_set(rollout, create=False)
             if not rollout.written:
-                await self._resize(rollout, pace.compute_scaled_sizes(owner, rollout.new, rollout.old))
+                await self._scale_replica_sets(rollout, pace.compute_scaled_sizes(owner, rollout.new, rollout.old))
                 await self._annotate_sizes(rollout)
             if owner.spec.paused:
-                await self._delete_old_sets(rollout)
+                await self._delete_old_replica_sets(rollout)
             return await self._write_status(rollout)
-        await (self._update_rolling(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
+        await (self._roll_forward(rollout) if pace.is_rolling(owner) else self._recreate_pods(rollout))
         if not rollout.written and is_complete(owner, owner.status):
-            await self._delete_old_sets(rollout)
+            await self._delete_old_replica_sets(rollout)
         return await self._write_status(rollout, rolls=True)
 
     def _record_pause(self, rollout: _Rollout) -> None:
@@ -244,46 +244,48 @@ class DeploymentController(Workload[Deployment]):
             return
         was_paused = condition is not None and condition.reason == PAUSED
         if deployment.spec.paused and not was_paused:
-            self._set_progressing(rollout, "Unknown", PAUSED, "Deployment is paused")
+            self._set_progressing_condition(rollout, "Unknown", PAUSED, "Deployment is paused")
         elif not deployment.spec.paused and was_paused:
-            self._set_progressing(rollout, "Unknown", RESUMED, "Deployment is resumed")
+            self._set_progressing_condition(rollout, "Unknown", RESUMED, "Deployment is resumed")
 
     # -- the two strategies
 
-    async def _update_rolling(self, rollout: _Rollout) -> None:
-        await self._update_new(rollout, create=True)
+    async def _roll_forward(self, rollout: _Rollout) -> None:
+        await self._update_new_replica_set(rollout, create=True)
         new = rollout.new
         if rollout.written or new is None:
             return
-        size = pace.new_size(rollout.deployment, rollout.sets, pace.replicas(new))
-        await self._resize(rollout, pace.changed_sizes({new.metadata.name: size}, [new]))
+        size = pace.compute_new_size(rollout.deployment, rollout.sets, pace.replicas(new))
+        await self._scale_replica_sets(rollout, pace.select_changed_sizes({new.metadata.name: size}, [new]))
         if not rollout.written:
-            await self._resize(rollout, pace.old_sizes(rollout.deployment, new, rollout.old))
+            await self._scale_replica_sets(rollout, pace.compute_old_sizes(rollout.deployment, new, rollout.old))
 
-    async def _recreate(self, rollout: _Rollout) -> None:
-        await self._update_new(rollout, create=False)
+    async def _recreate_pods(self, rollout: _Rollout) -> None:
+        await self._update_new_replica_set(rollout, create=False)
         if rollout.written:
             return
         surplus = {each.metadata.name: 0 for each in rollout.old if pace.replicas(each)}
-        await self._resize(rollout, surplus)
-        if surplus or any(not states.has_ended(pod) for each in rollout.old for pod in self.pods.of(each)):
+        await self._scale_replica_sets(rollout, surplus)
+        if surplus or any(not states.has_ended(pod) for each in rollout.old for pod in self.pods.owned_by(each)):
             return
         if rollout.new is None:
-            await self._create_new(rollout)
+            await self._create_new_replica_set(rollout)
             return
         new = rollout.new
-        await self._resize(rollout, pace.changed_sizes({new.metadata.name: pace.replicas(rollout.deployment)}, [new]))
+        await self._scale_replica_sets(
+            rollout, pace.select_changed_sizes({new.metadata.name: pace.replicas(rollout.deployment)}, [new])
+        )
 
     # -- ReplicaSets
 
-    async def _update_new(self, rollout: _Rollout, *, create: bool) -> None:
+    async def _update_new_replica_set(self, rollout: _Rollout, *, create: bool) -> None:
         deployment, new = rollout.deployment, rollout.new
         if new is None:
             if create:
-                await self._create_new(rollout)
+                await self._create_new_replica_set(rollout)
             return
         revision = replica_sets.max_revision(rollout.old) + 1
-        wanted = replica_sets.annotations(deployment, new, revision)
+        wanted = replica_sets.compute_annotations(deployment, new, revision)
         seconds = deployment.spec.min_ready_seconds
         if not create:  # sizes are annotated when they are set
             wanted = {**wanted, **{name: new.metadata.annotations.get(name, wanted[name]) for name in _SIZES}}
@@ -293,20 +295,20 @@ class DeploymentController(Workload[Deployment]):
                 metadata=structs.replace(new.metadata, annotations=wanted),
                 spec=structs.replace(new.spec, min_ready_seconds=seconds),
             )
-            rollout.new = await self._write(rollout, changed)
+            rollout.new = await self._write_replica_set(rollout, changed)
         rollout.revision = wanted[replica_sets.REVISION]
-        if has_deadline(deployment) and find_condition(rollout.conditions, PROGRESSING) is None:
+        if has_progress_deadline(deployment) and find_condition(rollout.conditions, PROGRESSING) is None:
             message = f'Found new replica set "{new.metadata.name}"'
-            self._set_progressing(rollout, "True", FOUND, message)
+            self._set_progressing_condition(rollout, "True", FOUND, message)
 
-    async def _create_new(self, rollout: _Rollout) -> None:
+    async def _create_new_replica_set(self, rollout: _Rollout) -> None:
         deployment, template = rollout.deployment, rollout.deployment.spec.template
-        held = self.pod_control.refusals.find_backoff(deployment, template)
+        held = self.pod_control.template_rejections.find_backoff(deployment, template)
         if held is not None:
             rollout.wait = held[1]
             return
-        owner = controller_reference(self.client, deployment)
-        made = replica_sets.new_replica_set(deployment, rollout.old, owner, rollout.collisions)
+        owner = build_controller_reference(self.client, deployment)
+        made = replica_sets.build_replica_set(deployment, rollout.old, owner, rollout.collisions)
         name, size = made.metadata.name, pace.replicas(made)
         try:
             rollout.new = await self.client.create(made)
@@ -318,20 +320,20 @@ class DeploymentController(Workload[Deployment]):
                 return
             message = f'Failed to create new replica set "{name}": {error}'
             self.recorder.event(deployment, "Warning", CREATE_ERROR, message)
-            self._set_progressing(rollout, "False", CREATE_ERROR, message)
-            rollout.wait = self.pod_control.refusals.record_rejection(deployment, template, error)
+            self._set_progressing_condition(rollout, "False", CREATE_ERROR, message)
+            rollout.wait = self.pod_control.template_rejections.record_rejection(deployment, template, error)
             if rollout.wait is None:
                 await self._write_status(rollout)
                 raise
             return
-        self.pod_control.refusals.forget(deployment)
+        self.pod_control.template_rejections.forget(deployment)
         self.expectations.record_write(rollout.key, self._sets.informer, rollout.new)
         rollout.written = True
         rollout.revision = made.metadata.annotations[replica_sets.REVISION]
         if size:
             message = f"Scaled up replica set {name} from 0 to {size}"
             self.recorder.event(deployment, "Normal", "ScalingReplicaSet", message)
-        self._set_progressing(rollout, "True", CREATED, f'Created new replica set "{name}"')
+        self._set_progressing_condition(rollout, "True", CREATED, f'Created new replica set "{name}"')
 
     async def _handle_name_conflict(self, rollout: _Rollout, made: ReplicaSet) -> None:
         """Handle a ReplicaSet name that is taken: by one created a moment ago, or by a hash collision."""
@@ -341,19 +343,19 @@ class DeploymentController(Workload[Deployment]):
         if (
             owner is not None
             and owner.uid == rollout.deployment.metadata.uid
-            and replica_sets.same_template(found.spec.template, rollout.deployment.spec.template)
+            and replica_sets.is_same_template(found.spec.template, rollout.deployment.spec.template)
         ):
             rollout.new = found
         else:
             rollout.collisions = (rollout.collisions or 0) + 1
         rollout.written = True
 
-    async def _resize(self, rollout: _Rollout, sizes: pace.Sizes) -> None:
+    async def _scale_replica_sets(self, rollout: _Rollout, sizes: pace.Sizes) -> None:
         for each in rollout.sets:
             size, before = sizes.get(each.metadata.name), pace.replicas(each)
             if size is None:
                 continue
-            await self._write(rollout, self._with_size(rollout.deployment, each, size))
+            await self._write_replica_set(rollout, self._with_replicas(rollout.deployment, each, size))
             way = "up" if size > before else "down"
             message = f"Scaled {way} replica set {each.metadata.name} from {before} to {size}"
             self.recorder.event(rollout.deployment, "Normal", "ScalingReplicaSet", message)
@@ -363,9 +365,11 @@ class DeploymentController(Workload[Deployment]):
         wanted = replica_sets.size_annotations(rollout.deployment)
         for each in rollout.sets:
             if pace.replicas(each) and not wanted.items() <= each.metadata.annotations.items():
-                await self._write(rollout, self._with_size(rollout.deployment, each, pace.replicas(each)))
+                await self._write_replica_set(
+                    rollout, self._with_replicas(rollout.deployment, each, pace.replicas(each))
+                )
 
-    def _with_size(self, deployment: Deployment, each: ReplicaSet, size: int) -> ReplicaSet:
+    def _with_replicas(self, deployment: Deployment, each: ReplicaSet, size: int) -> ReplicaSet:
         annotations = {**each.metadata.annotations, **replica_sets.size_annotations(deployment)}
         return structs.replace(
             each,
@@ -373,7 +377,7 @@ class DeploymentController(Workload[Deployment]):
             spec=structs.replace(each.spec, replicas=size),
         )
 
-    async def _write(self, rollout: _Rollout, changed: ReplicaSet) -> ReplicaSet:
+    async def _write_replica_set(self, rollout: _Rollout, changed: ReplicaSet) -> ReplicaSet:
         written = await self.client.update(changed)
         self.expectations.record_write(rollout.key, self._sets.informer, written)
         rollout.written = True
@@ -383,14 +387,14 @@ class DeploymentController(Workload[Deployment]):
         rollout.old = [written if each.metadata.uid == uid else each for each in rollout.old]
         return written
 
-    async def _delete_old_sets(self, rollout: _Rollout) -> None:
-        for each in replica_sets.revisions_to_delete(rollout.deployment, rollout.old):
+    async def _delete_old_replica_sets(self, rollout: _Rollout) -> None:
+        for each in replica_sets.find_sets_to_delete(rollout.deployment, rollout.old):
             await self._sets.delete(rollout.key, each, self.expectations)
 
     # -- status
 
-    def _set_progressing(self, rollout: _Rollout, value: str, reason: str, message: str) -> None:
-        if has_deadline(rollout.deployment):
+    def _set_progressing_condition(self, rollout: _Rollout, value: str, reason: str, message: str) -> None:
+        if has_progress_deadline(rollout.deployment):
             now = self.clock.now()
             content = (value, reason, message)
             rollout.conditions = with_condition(rollout.conditions, PROGRESSING, content, now)
@@ -398,7 +402,7 @@ class DeploymentController(Workload[Deployment]):
     async def _write_status(self, rollout: _Rollout, *, rolls: bool = False) -> float | None:
         """Write the status, with the progress of the rollout if it `rolls`; return the seconds to the next pass."""
         deployment = rollout.deployment
-        status_of = compute_rollout_status if rolls else compute_counts
+        status_of = compute_rollout_status if rolls else compute_status_counts
         found = status_of(deployment, rollout.conditions, rollout.new, rollout.sets, self.clock.now())
         found = structs.replace(found, collision_count=rollout.collisions)
         annotations = deployment.metadata.annotations
@@ -410,4 +414,4 @@ class DeploymentController(Workload[Deployment]):
             self.expectations.record_write(rollout.key, self.owners, written)
         left = seconds_to_deadline(deployment, found.conditions, self.clock.now())
         over = None if left is None or deployment.spec.paused else max(left, 0.0) + _AFTER_DEADLINE
-        return min_wait(rollout.wait, over)
+        return find_shortest_wait(rollout.wait, over)

@@ -21,7 +21,7 @@ def replicas(owner: Deployment | ReplicaSet) -> int:
     return 1 if owner.spec.replicas is None else owner.spec.replicas
 
 
-def total(sets: Iterable[ReplicaSet]) -> int:
+def total_replicas(sets: Iterable[ReplicaSet]) -> int:
     return sum(map(replicas, sets))
 
 
@@ -29,7 +29,7 @@ def total_available(sets: Iterable[ReplicaSet]) -> int:
     return sum(each.status.available_replicas for each in sets)
 
 
-def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def sort_by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return ReplicaSets sorted by age, oldest first."""
     return sorted(sets, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
 
@@ -58,22 +58,22 @@ def max_unavailable(deployment: Deployment) -> int:
     return min(resolve_surge_and_unavailable(deployment)[1], replicas(deployment)) if replicas(deployment) else 0
 
 
-def new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -> int:
+def compute_new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -> int:
     """Return the size to which the current template's ReplicaSet, now `current`, may grow beside the others."""
     wanted = replicas(deployment)
     if not is_rolling(deployment) or current > wanted:
         return wanted
-    room = wanted + max_surge(deployment) - total(sets)
+    room = wanted + max_surge(deployment) - total_replicas(sets)
     return current if room <= 0 else current + min(room, wanted - current)
 
 
-def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sizes:
+def compute_old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sizes:
     """Return the sizes to which a rolling update may shrink old ReplicaSets, unavailable pods first."""
-    active = by_age(each for each in old if replicas(each))
+    active = sort_by_age(each for each in old if replicas(each))
     sizes = {each.metadata.name: replicas(each) for each in active}
     least = replicas(deployment) - max_unavailable(deployment)
     new_unavailable = replicas(new) - new.status.available_replicas
-    room = total([*old, new]) - least - new_unavailable
+    room = total_replicas([*old, new]) - least - new_unavailable
     if room <= 0:
         return {}
     for each in active:
@@ -81,22 +81,22 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
         if cut > 0:
             sizes[each.metadata.name] -= cut
             room -= cut
-    room = sum(map(_surely_available, [*old, new])) - least
+    room = sum(map(_count_surely_available, [*old, new])) - least
     for each in active:
         if room <= 0:
             break
         cut = min(room, sizes[each.metadata.name])
         sizes[each.metadata.name] -= cut
         room -= cut
-    return changed_sizes(sizes, active)
+    return select_changed_sizes(sizes, active)
 
 
-def _surely_available(each: ReplicaSet) -> int:
+def _count_surely_available(each: ReplicaSet) -> int:
     """Count a ReplicaSet's pods that stay available after scaling; its status may include terminating ones."""
     return min(replicas(each), each.status.available_replicas)
 
 
-def changed_sizes(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
+def select_changed_sizes(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
     """Return those of the given sizes that differ from the current sizes of the ReplicaSets."""
     return {
         each.metadata.name: sizes[each.metadata.name] for each in sets if sizes[each.metadata.name] != replicas(each)
@@ -105,16 +105,16 @@ def changed_sizes(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
 
 def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
     """Return whether the current template's ReplicaSet has all pods, all available."""
-    if new is None or _annotation_number(new, DESIRED) is None:
+    if new is None or _read_annotated_number(new, DESIRED) is None:
         return False
     wanted = replicas(deployment)
-    return replicas(new) == _annotation_number(new, DESIRED) == new.status.available_replicas == wanted
+    return replicas(new) == _read_annotated_number(new, DESIRED) == new.status.available_replicas == wanted
 
 
 def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
     """Return whether the Deployment's replicas changed since its active ReplicaSets were last scaled."""
     wanted = replicas(deployment)
-    return any(replicas(each) and _annotation_number(each, DESIRED) not in (None, wanted) for each in sets)
+    return any(replicas(each) and _read_annotated_number(each, DESIRED) not in (None, wanted) for each in sets)
 
 
 def compute_scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
@@ -123,27 +123,27 @@ def compute_scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Se
     active = [each for each in sets if replicas(each)]
     wanted = replicas(deployment)
     if len(active) <= 1:
-        only = active[0] if active else new if new is not None else by_age(old)[-1] if old else None
-        return {} if only is None else changed_sizes({only.metadata.name: wanted}, [only])
+        only = active[0] if active else new if new is not None else sort_by_age(old)[-1] if old else None
+        return {} if only is None else select_changed_sizes({only.metadata.name: wanted}, [only])
     if is_saturated(deployment, new):
         return {each.metadata.name: 0 for each in old if replicas(each)}
     if not is_rolling(deployment):
         return {}
-    return changed_sizes(_proportional_sizes(deployment, active), active)
+    return select_changed_sizes(_compute_proportional_sizes(deployment, active), active)
 
 
-def _proportional_sizes(deployment: Deployment, active: Sequence[ReplicaSet]) -> Sizes:
+def _compute_proportional_sizes(deployment: Deployment, active: Sequence[ReplicaSet]) -> Sizes:
     wanted = replicas(deployment)
     allowed = wanted + max_surge(deployment) if wanted else 0
-    to_add = allowed - total(active)
+    to_add = allowed - total_replicas(active)
     # The largest first; among equals the newest grows and the oldest shrinks first.
-    ordered = by_age(active)
+    ordered = sort_by_age(active)
     if to_add > 0:
         ordered.reverse()
     ordered.sort(key=replicas, reverse=True)
     sizes, added = {}, 0
     for each in ordered:
-        share = _proportional_change(each, deployment, to_add, added)
+        share = _compute_proportional_change(each, deployment, to_add, added)
         sizes[each.metadata.name] = replicas(each) + share
         added += share
     first = ordered[0].metadata.name
@@ -151,19 +151,19 @@ def _proportional_sizes(deployment: Deployment, active: Sequence[ReplicaSet]) ->
     return sizes
 
 
-def _proportional_change(each: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
+def _compute_proportional_change(each: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
     if to_add in (0, added):
         return 0
     left = to_add - added
     wanted = replicas(deployment)
     if not wanted:
         return max(-replicas(each), left)
-    annotated = _annotation_number(each, MAXIMUM) or deployment.status.replicas or 1
+    annotated = _read_annotated_number(each, MAXIMUM) or deployment.status.replicas or 1
     size = replicas(each) * (wanted + max_surge(deployment)) / annotated
     fraction = int(size + 0.5) - replicas(each)
     return min(fraction, left) if to_add > 0 else max(fraction, left)
 
 
-def _annotation_number(each: ReplicaSet, name: str) -> int | None:
+def _read_annotated_number(each: ReplicaSet, name: str) -> int | None:
     text = each.metadata.annotations.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None

@@ -61,7 +61,7 @@ def fnv1a(data: bytes) -> int:
     return value
 
 
-def same_template(left: PodTemplateSpec, right: PodTemplateSpec) -> bool:
+def is_same_template(left: PodTemplateSpec, right: PodTemplateSpec) -> bool:
     """Return whether two templates are equal except for the hash label."""
     if left.spec != right.spec:
         return False
@@ -73,10 +73,10 @@ def _metadata_without_hash(template: PodTemplateSpec) -> ObjectMeta:
     return structs.replace(template.metadata, labels=labels)
 
 
-def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
+def find_current_replica_set(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
     """Return the ReplicaSet of the current template; of several, the oldest."""
-    for each in pace.by_age(sets):
-        if same_template(each.spec.template, deployment.spec.template):
+    for each in pace.sort_by_age(sets):
+        if is_same_template(each.spec.template, deployment.spec.template):
             return each
     return None
 
@@ -92,7 +92,7 @@ def max_revision(sets: Sequence[ReplicaSet]) -> int:
     return max(map(revision_of, sets), default=0)
 
 
-def new_replica_set(
+def build_replica_set(
     deployment: Deployment, old: Sequence[ReplicaSet], owner: OwnerReference, collisions: int | None
 ) -> ReplicaSet:
     """Build the ReplicaSet of the current template."""
@@ -108,17 +108,17 @@ def new_replica_set(
             owner_references=[owner],
         ),
         spec=ReplicaSetSpec(
-            replicas=pace.new_size(deployment, old, 0),
+            replicas=pace.compute_new_size(deployment, old, 0),
             min_ready_seconds=deployment.spec.min_ready_seconds,
             selector=structs.replace(selector, match_labels={**selector.match_labels, HASH_LABEL: hashed}),
             template=structs.replace(template, metadata=structs.replace(template.metadata, labels=labels)),
         ),
     )
-    made.metadata.annotations = annotations(deployment, made, max_revision(old) + 1)
+    made.metadata.annotations = compute_annotations(deployment, made, max_revision(old) + 1)
     return made
 
 
-def annotations(deployment: Deployment, each: ReplicaSet, revision: int) -> dict[str, str]:
+def compute_annotations(deployment: Deployment, each: ReplicaSet, revision: int) -> dict[str, str]:
     """Return the annotations for the current ReplicaSet `each`: the Deployment's, the revision and the wanted size."""
     before = each.metadata.annotations
     copied = {name: value for name, value in deployment.metadata.annotations.items() if name not in _NOT_COPIED}
@@ -139,7 +139,7 @@ def size_annotations(deployment: Deployment) -> dict[str, str]:
     return {pace.DESIRED: str(wanted), pace.MAXIMUM: str(wanted + pace.max_surge(deployment))}
 
 
-def revisions_to_delete(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
+def find_sets_to_delete(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
     """Return the ReplicaSets beyond the revision history limit: the oldest, if they have no pods."""
     limit = deployment.spec.revision_history_limit
     if limit is None:

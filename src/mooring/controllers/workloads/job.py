@@ -19,11 +19,11 @@ from mooring.api import errors, label_selector, states, times
 from mooring.api.batch_v1 import Job, JobCondition, JobStatus
 from mooring.api.core_v1 import Pod
 from mooring.api.states import controller_of
-from mooring.controllers.conditions import find_condition, is_true, new_condition
-from mooring.controllers.controller import Context, for_each
+from mooring.controllers.conditions import build_condition, find_condition, is_condition_true
+from mooring.controllers.controller import Context, for_each_concurrently
 from mooring.controllers.workloads import job_pods
-from mooring.controllers.workloads.job_pods import TRACKING, Tally, is_indexed
-from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
+from mooring.controllers.workloads.job_pods import TRACKING, JobPodCounts, is_indexed
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, WorkloadController, find_shortest_wait
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 FAILURE_TARGET, SUCCESS_MET = "FailureTarget", "SuccessCriteriaMet"
@@ -34,7 +34,7 @@ RELEASED_AT_ONCE = 512
 """The maximum number of pods whose finalizers are removed at once; fills all batches of ``client/batching.py``."""
 
 
-class Decision(NamedTuple):
+class JobDecision(NamedTuple):
     """The end of a Job: success or failure, with reason and message."""
 
     success: bool
@@ -42,7 +42,7 @@ class Decision(NamedTuple):
     message: str
 
 
-class JobController(Workload[Job]):
+class JobController(WorkloadController[Job]):
     """Reconcile Jobs."""
 
     name = "job"
@@ -50,7 +50,7 @@ class JobController(Workload[Job]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, Job)
-        self._tracked = self.pods.informer.index("job tracking", _tracked_by)
+        self._tracked = self.pods.informer.index("job tracking", _job_keys_of)
         self.follow_children(self.pods)
 
     async def reconcile(self, key: str) -> float | None:
@@ -61,33 +61,33 @@ class JobController(Workload[Job]):
         if owner.spec.managed_by not in (None, MANAGED_HERE):
             return None
         if is_finished(owner):
-            await self._remove_finalizers(key, [pod for pod in self.pods.of(owner) if job_pods.is_tracked(pod)])
+            await self._remove_finalizers(key, [pod for pod in self.pods.owned_by(owner) if job_pods.is_tracked(pod)])
             return None
         selector = label_selector.from_label_selector(owner.spec.selector)
         pods = await self.pods.claim(owner, selector, finalizer=TRACKING)
         tally = job_pods.count_pods(owner, pods)
         now = self.clock.now()
-        decision = decision_in_status(owner) or decide(owner, tally, now)
+        decision = read_decision(owner) or decide_outcome(owner, tally, now)
         if decision is not None:
-            return await self._end(key, owner, tally, decision)
-        status = self._status(owner, tally)
+            return await self._finish_job(key, owner, tally, decision)
+        status = self._build_status(owner, tally)
         self._record_suspension(owner, status, now)
         await self.write_status(key, owner, status)
         await self._remove_finalizers(key, tally.to_release)
         if owner.metadata.deletion_timestamp is not None:
             return None
         wait = await self._create_or_delete_pods(key, owner, tally, now)
-        return min_wait(wait, _deadline_in(owner, status, now))
+        return find_shortest_wait(wait, _seconds_to_deadline(owner, status, now))
 
     # -- ending
 
-    async def _end(self, key: str, job: Job, tally: Tally, decision: Decision) -> float | None:
+    async def _finish_job(self, key: str, job: Job, tally: JobPodCounts, decision: JobDecision) -> float | None:
         now = self.clock.now()
         going = [pod for pod in (*tally.active, *tally.terminating) if job_pods.is_tracked(pod)]
         if not decision.success:  # running pods of a failed Job count as failed
             known = {*tally.uncounted.failed, *tally.uncounted.succeeded}
             tally.uncounted.failed += [pod.metadata.uid for pod in going if pod.metadata.uid not in known]
-        status = self._status(job, tally)
+        status = self._build_status(job, tally)
         target = SUCCESS_MET if decision.success else FAILURE_TARGET
         content = ("True", decision.reason, decision.message)
         _set_condition(status, target, content, now)
@@ -104,18 +104,18 @@ class JobController(Workload[Job]):
         await self.write_status(key, job, status)
         counted = [pod for pod in tally.ended if job_pods.is_tracked(pod)]
         await self._remove_finalizers(key, [*going, *counted])
-        await self.pod_control.delete(key, job, tally.active)
+        await self.pod_control.delete_pods(key, job, tally.active)
         return LOOK_AGAIN_SECONDS if left else None
 
     # -- pods
 
-    async def _create_or_delete_pods(self, key: str, job: Job, tally: Tally, now: datetime) -> float | None:
+    async def _create_or_delete_pods(self, key: str, job: Job, tally: JobPodCounts, now: datetime) -> float | None:
         active = tally.active
         if job.spec.suspend:
             await self._release_and_delete(key, job, active)
             return None
-        wanted = wanted_pods(job, tally)
-        surplus = job_pods.surplus_pods(job, active, tally, wanted)
+        wanted = count_wanted_pods(job, tally)
+        surplus = job_pods.find_surplus_pods(job, active, tally, wanted)
         if surplus:
             await self._release_and_delete(key, job, surplus)
             return LOOK_AGAIN_SECONDS
@@ -123,48 +123,54 @@ class JobController(Workload[Job]):
         missing = min(wanted - there, MOST_AT_ONCE)
         if missing <= 0:
             return None
-        made, wait = job_pods.templates_to_create(job, tally, missing, now)
+        made, wait = job_pods.build_pod_templates(job, tally, missing, now)
         if not made:
             return wait
         pods = [
-            self.pod_control.pod(job, template, finalizers=[*template.metadata.finalizers, TRACKING], **names)
+            self.pod_control.build_pod(job, template, finalizers=[*template.metadata.finalizers, TRACKING], **names)
             for template, names in made
         ]
-        outcome = await self.pod_control.create(key, job, job.spec.template, pods)
+        outcome = await self.pod_control.create_pods(key, job, job.spec.template, pods)
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
         if missing < MOST_AT_ONCE:
-            return min_wait(outcome.wait, wait)
+            return find_shortest_wait(outcome.wait, wait)
         self.unfinished.add(key)
-        return min_wait(outcome.wait, wait, LOOK_AGAIN_SECONDS)
+        return find_shortest_wait(outcome.wait, wait, LOOK_AGAIN_SECONDS)
 
     async def _release_and_delete(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
         await self._remove_finalizers(key, [pod for pod in pods if job_pods.is_tracked(pod)])
-        await self.pod_control.delete(key, job, pods)
+        await self.pod_control.delete_pods(key, job, pods)
 
     # -- finalizers
 
     async def _remove_finalizers(self, key: str, pods: Iterable[Pod]) -> None:
-        async def release(pod: Pod) -> None:
-            written = await self.client.patch(Pod, pod.metadata.name, _release_patch(pod), pod.metadata.namespace)
+        async def remove_finalizer(pod: Pod) -> None:
+            written = await self.client.patch(
+                Pod, pod.metadata.name, _finalizer_removal_patch(pod), pod.metadata.namespace
+            )
             self.expectations.record_write(key, self.pods.informer, written)
 
-        await _release_all({pod.metadata.uid: pod for pod in pods}.values(), release)
+        await _remove_all_finalizers({pod.metadata.uid: pod for pod in pods}.values(), remove_finalizer)
 
     async def _release_pods_of_deleted_jobs(self, key: str) -> None:
         """Remove the tracking finalizers of pods whose Job does not exist any more."""
 
-        async def release(pod: Pod) -> None:
-            await self.client.patch_unread(Pod, pod.metadata.name, _release_patch(pod), pod.metadata.namespace)
+        async def remove_finalizer(pod: Pod) -> None:
+            await self.client.patch_unread(
+                Pod, pod.metadata.name, _finalizer_removal_patch(pod), pod.metadata.namespace
+            )
 
         job = self.owners.by_key(key)
         uid = job.metadata.uid if job is not None else None
         owned = [(pod, controller_of(pod.metadata)) for pod in self._tracked.get(key)]
-        await _release_all([pod for pod, owner in owned if job is None or (owner and owner.uid != uid)], release)
+        await _remove_all_finalizers(
+            [pod for pod, owner in owned if job is None or (owner and owner.uid != uid)], remove_finalizer
+        )
 
     # -- status
 
-    def _status(self, job: Job, tally: Tally) -> JobStatus:
+    def _build_status(self, job: Job, tally: JobPodCounts) -> JobStatus:
         before = job.status
         indexed = is_indexed(job)
         per_index = indexed and job.spec.backoff_limit_per_index is not None
@@ -196,28 +202,28 @@ class JobController(Workload[Job]):
             status.start_time = times.to_seconds(now)
 
 
-async def _release_all(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
+async def _remove_all_finalizers(pods: Collection[Pod], remove_finalizer: Callable[[Pod], Awaitable[None]]) -> None:
     """Remove the tracking finalizers of pods, skipping gone or changed ones. Try all; raise the first error."""
     failures = list[Exception]()
 
     async def work(pod: Pod) -> None:
         try:
-            await release(pod)
+            await remove_finalizer(pod)
         except (errors.NotFound, errors.Conflict):
             return
         except Exception as error:
             failures.append(error)
 
-    await for_each(pods, work, min(len(pods), RELEASED_AT_ONCE))
+    await for_each_concurrently(pods, work, min(len(pods), RELEASED_AT_ONCE))
     if failures:
         raise failures[0]
 
 
-def _release_patch(pod: Pod) -> dict[str, Any]:
+def _finalizer_removal_patch(pod: Pod) -> dict[str, Any]:
     return {"metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
 
 
-def _tracked_by(pod: Pod) -> list[str]:
+def _job_keys_of(pod: Pod) -> list[str]:
     if not job_pods.is_tracked(pod):
         return []
     owner = controller_of(pod.metadata)
@@ -231,30 +237,30 @@ def _tracked_by(pod: Pod) -> list[str]:
 
 
 def is_finished(job: Job) -> bool:
-    return is_true(job.status.conditions, COMPLETE) or is_true(job.status.conditions, FAILED)
+    return is_condition_true(job.status.conditions, COMPLETE) or is_condition_true(job.status.conditions, FAILED)
 
 
-def decision_in_status(job: Job) -> Decision | None:
+def read_decision(job: Job) -> JobDecision | None:
     """Return the decision that the Job's conditions record; None if it has not been decided."""
     for kind, success in ((SUCCESS_MET, True), (FAILURE_TARGET, False)):
         found = find_condition(job.status.conditions, kind)
         if found is not None and found.status == "True":
-            return Decision(success, found.reason, found.message)
+            return JobDecision(success, found.reason, found.message)
     return None
 
 
-def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
+def decide_outcome(job: Job, tally: JobPodCounts, now: datetime) -> JobDecision | None:
     """Return whether and why the Job succeeds or fails now; None if it continues."""
     spec = job.spec
     if tally.failure:
-        return Decision(False, "PodFailurePolicy", tally.failure)
+        return JobDecision(False, "PodFailurePolicy", tally.failure)
     too_many = spec.backoff_limit is not None and tally.all_failed > spec.backoff_limit
     if too_many or job_pods.exceeds_restart_limit(job, tally.active):
-        return Decision(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-    left = _deadline_in(job, job.status, now)
+        return JobDecision(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    left = _seconds_to_deadline(job, job.status, now)
     if left is not None and left <= 0:
-        return Decision(False, "DeadlineExceeded", "Job was active longer than specified deadline")
-    by_index = _decide_by_index(job, tally) if is_indexed(job) else None
+        return JobDecision(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    by_index = _decide_by_indexes(job, tally) if is_indexed(job) else None
     if by_index is not None:
         return by_index
     if spec.suspend and spec.completions != 0:
@@ -265,25 +271,25 @@ def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
         else tally.all_succeeded > 0 and not tally.active
     )
     if enough:
-        return Decision(True, "CompletionsReached", "Reached expected number of succeeded pods")
+        return JobDecision(True, "CompletionsReached", "Reached expected number of succeeded pods")
     return None
 
 
-def _decide_by_index(job: Job, tally: Tally) -> Decision | None:
+def _decide_by_indexes(job: Job, tally: JobPodCounts) -> JobDecision | None:
     if job.spec.backoff_limit_per_index is not None:
         most = job.spec.max_failed_indexes
         if most is not None and len(tally.failed_indexes) > most:
-            return Decision(
+            return JobDecision(
                 False, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
             )
         ended = len(tally.failed_indexes) + len(tally.completed)
         if tally.failed_indexes and ended >= (job.spec.completions or 0):
-            return Decision(False, "FailedIndexes", "Job has failed indexes")
+            return JobDecision(False, "FailedIndexes", "Job has failed indexes")
     met = job_pods.find_met_success_rule(job, tally.completed)
-    return Decision(True, "SuccessPolicy", met) if met is not None else None
+    return JobDecision(True, "SuccessPolicy", met) if met is not None else None
 
 
-def wanted_pods(job: Job, tally: Tally) -> int:
+def count_wanted_pods(job: Job, tally: JobPodCounts) -> int:
     """Return how many pods of the Job should be active now."""
     parallel = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
@@ -291,7 +297,7 @@ def wanted_pods(job: Job, tally: Tally) -> int:
     return max(0, min(parallel, job.spec.completions - tally.all_succeeded - len(tally.failed_indexes)))
 
 
-def _deadline_in(job: Job, status: JobStatus, now: datetime) -> float | None:
+def _seconds_to_deadline(job: Job, status: JobStatus, now: datetime) -> float | None:
     if job.spec.active_deadline_seconds is None or status.start_time is None or job.spec.suspend:
         return None
     until = times.add_seconds(times.parse(status.start_time), job.spec.active_deadline_seconds)
@@ -304,4 +310,4 @@ def _set_condition(status: JobStatus, kind: str, content: tuple[str, str, str], 
         return
     stamp = times.to_seconds(now)
     others = [each for each in status.conditions if each.type != kind]
-    status.conditions = [*others, new_condition(JobCondition, (), (kind, *content), stamp, last_probe_time=stamp)]
+    status.conditions = [*others, build_condition(JobCondition, (), (kind, *content), stamp, last_probe_time=stamp)]

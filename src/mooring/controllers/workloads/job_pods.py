@@ -34,7 +34,7 @@ from mooring.api.core_v1 import (
 from mooring.client import Backoff
 from mooring.controllers.conditions import find_condition
 from mooring.controllers.workloads import pod_states
-from mooring.controllers.workloads.workload import min_wait
+from mooring.controllers.workloads.workload import find_shortest_wait
 
 _MAX_DIGITS = 10
 """The maximum number of digits of an index, which is an int32."""
@@ -44,7 +44,7 @@ class IndexSet:
     """A set of completion indexes, stored as disjoint intervals in ascending order.
 
     >>> found = IndexSet([5, 1, 3, 4, 7, 8])
-    >>> str(found), len(found), 4 in found, list(found.vacant(11))
+    >>> str(found), len(found), 4 in found, list(found.missing_below(11))
     ('1,3-5,7,8', 6, True, [0, 2, 6, 9, 10])
     """
 
@@ -112,7 +112,7 @@ class IndexSet:
                 found._add_interval(start, stop)
         return found
 
-    def vacant(self, completions: int) -> Iterator[int]:
+    def missing_below(self, completions: int) -> Iterator[int]:
         """Yield the indexes below `completions` that are not in the set, lowest first."""
         for before, start in zip((0, *self._stops), (*self._starts, completions), strict=True):
             yield from range(before, min(start, completions))
@@ -133,32 +133,32 @@ def _format_interval(start: int, stop: int) -> str:
 POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
 
 
-class FailureDecision(msgspec.Struct, frozen=True):
+class FailurePolicyAction(msgspec.Struct, frozen=True):
     """The action of a Job's pod failure policy for a failed pod, and the message of the rule."""
 
     action: str = "Count"
     message: str = ""
 
 
-COUNTS = FailureDecision()
+COUNTS = FailurePolicyAction()
 
 
-def failure_action(job: Job, pod: Pod) -> FailureDecision:
+def find_failure_action(job: Job, pod: Pod) -> FailurePolicyAction:
     """Return the action of the first rule of a Job's pod failure policy that matches a pod; `Count` without one."""
     policy = job.spec.pod_failure_policy
     if policy is None or pod.status.phase != "Failed":
         return COUNTS
     for index, rule in enumerate(policy.rules):
-        why = _match_rule(rule, pod)
+        why = _describe_rule_match(rule, pod)
         if why is not None:
-            return FailureDecision(rule.action, f"{why} matching {rule.action} rule at index {index}")
+            return FailurePolicyAction(rule.action, f"{why} matching {rule.action} rule at index {index}")
     return COUNTS
 
 
-def _match_rule(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+def _describe_rule_match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     where = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
-        for status in _statuses(pod):
+        for status in _container_statuses(pod):
             code = _matching_exit_code(rule.on_exit_codes, status)
             if code is not None:
                 return f"Container {status.name} for pod {where} failed with exit code {code}"
@@ -170,7 +170,7 @@ def _match_rule(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     return None
 
 
-def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
+def _container_statuses(pod: Pod) -> Iterator[ContainerStatus]:
     return chain(pod.status.container_statuses, pod.status.init_container_statuses)
 
 
@@ -198,7 +198,7 @@ def find_met_success_rule(job: Job, completed: IndexSet) -> str | None:
     return None
 
 
-def finish_time(pod: Pod) -> datetime | None:
+def end_time(pod: Pod) -> datetime | None:
     """Return when a pod ended: its last container, else when it became unready, else its deletion."""
     ended = [
         status.state.terminated.finished_at
@@ -214,11 +214,11 @@ def finish_time(pod: Pod) -> datetime | None:
     return times.parse(stamp) if stamp else None
 
 
-def backoff_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
+def seconds_to_retry(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
     """Return the seconds until a pod may be created, which grow with the failures since the last success."""
-    last_success = max(filter(None, map(finish_time, succeeded)), default=None)
+    last_success = max(filter(None, map(end_time, succeeded)), default=None)
     failures = [
-        time for time in map(finish_time, failed) if time is not None and (last_success is None or time > last_success)
+        time for time in map(end_time, failed) if time is not None and (last_success is None or time > last_success)
     ]
     if not failures:
         return 0.0
@@ -234,7 +234,7 @@ def exceeds_restart_limit(job: Job, active: Iterable[Pod]) -> bool:
         status.restart_count
         for pod in active
         if pod.status.phase in ("Pending", "Running")
-        for status in _statuses(pod)
+        for status in _container_statuses(pod)
     )
     return restarts > 0 if job.spec.backoff_limit == 0 else restarts >= job.spec.backoff_limit
 
@@ -244,7 +244,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
-class Tally(msgspec.Struct):
+class JobPodCounts(msgspec.Struct):
     """A Job's pods by state, and the numbers of its succeeded and failed pods, including those counted before."""
 
     active: list[Pod] = msgspec.field(default_factory=list)
@@ -284,7 +284,7 @@ def index_of(pod: Pod) -> int:
     return -1 if index is None else index
 
 
-def index_failures(pod: Pod) -> int:
+def failures_before(pod: Pod) -> int:
     """Return how often the pod's index had failed before the pod was created."""
     text = pod.metadata.annotations.get(INDEX_FAILURES, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -302,12 +302,12 @@ def is_failed(job: Job, pod: Pod) -> bool:
     return deleted and not replaces_only_failed(job)
 
 
-def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
+def count_pods(job: Job, pods: Sequence[Pod]) -> JobPodCounts:
     """Return the counts in a Job's status, updated by the pods that have ended since."""
     before = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
     completions = job.spec.completions or 0
-    tally = Tally(
+    tally = JobPodCounts(
         active=[pod for pod in pods if pod_states.is_active(pod)],
         terminating=[pod for pod in pods if pod_states.is_terminating(pod)],
         ended=[pod for pod in pods if states.has_ended(pod)],
@@ -328,12 +328,12 @@ def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
     return tally
 
 
-def _count_pod(job: Job, pod: Pod, tally: Tally) -> None:
+def _count_pod(job: Job, pod: Pod, tally: JobPodCounts) -> None:
     uid = pod.metadata.uid
     if uid in tally.uncounted.succeeded:
         tally.to_release.append(pod)
     elif uid in tally.uncounted.failed:
-        _release_failed(job, pod, tally)
+        _release_failed_pod(job, pod, tally)
     elif pod.status.phase == "Succeeded":
         if not is_indexed(job):
             tally.uncounted.succeeded.append(uid)
@@ -341,11 +341,11 @@ def _count_pod(job: Job, pod: Pod, tally: Tally) -> None:
             tally.completed.add(index_of(pod))
         tally.to_release.append(pod)
     elif is_failed(job, pod):
-        _count_failed(job, pod, tally)
+        _count_failed_pod(job, pod, tally)
 
 
-def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    decision = failure_action(job, pod)
+def _count_failed_pod(job: Job, pod: Pod, tally: JobPodCounts) -> None:
+    decision = find_failure_action(job, pod)
     if decision.action == "Ignore":
         tally.to_release.append(pod)
         return
@@ -353,21 +353,21 @@ def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
         tally.failure = tally.failure or decision.message
     limit = job.spec.backoff_limit_per_index
     if limit is not None and is_indexed(job):
-        used_up = index_failures(pod) >= limit
+        used_up = failures_before(pod) >= limit
         counts = 0 <= index_of(pod) < (job.spec.completions or 0) and index_of(pod) not in tally.completed
         if (decision.action == "FailIndex" or used_up) and counts:
             tally.failed_indexes.add(index_of(pod))
     tally.uncounted.failed.append(pod.metadata.uid)
-    _release_failed(job, pod, tally)
+    _release_failed_pod(job, pod, tally)
 
 
-def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
+def _release_failed_pod(job: Job, pod: Pod, tally: JobPodCounts) -> None:
     """Mark a failed pod for release, unless the next pod of its index must still copy its number of failures."""
     if job.spec.backoff_limit_per_index is not None and is_indexed(job):
         index = index_of(pod)
         settled = index in tally.completed or index in tally.failed_indexes
         succeeded_by = any(
-            index_of(other) == index and index_failures(other) > index_failures(pod)
+            index_of(other) == index and failures_before(other) > failures_before(pod)
             for other in (*tally.active, *tally.terminating, *tally.ended)
         )
         if not (settled or succeeded_by):
@@ -380,10 +380,10 @@ _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 TemplateWithNames = tuple[PodTemplateSpec, dict[str, Any]]
 
 
-def surplus_pods(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
+def find_surplus_pods(job: Job, active: Sequence[Pod], tally: JobPodCounts, wanted: int) -> list[Pod]:
     """Return the pods to delete: duplicates of an index, pods of finished indexes, and surplus ones."""
     if not is_indexed(job):
-        ordered = sorted(active, key=lambda pod: (states.is_ready(pod), _newest_first(pod)))
+        ordered = sorted(active, key=lambda pod: (states.is_ready(pod), _newest_first_sort_key(pod)))
         return ordered[: max(0, len(active) - wanted)]
     kept: dict[int, Pod] = {}
     dropped = []
@@ -398,13 +398,13 @@ def surplus_pods(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> 
     return [*dropped, *(kept[index] for index in beyond)]
 
 
-def _newest_first(pod: Pod) -> float:
-    created = pod_states.created_at(pod)
+def _newest_first_sort_key(pod: Pod) -> float:
+    created = pod_states.creation_time(pod)
     return -created.timestamp() if created is not None else 0.0
 
 
-def templates_to_create(
-    job: Job, tally: Tally, number: int, now: datetime
+def build_pod_templates(
+    job: Job, tally: JobPodCounts, number: int, now: datetime
 ) -> tuple[list[TemplateWithNames], float | None]:
     """Return the templates and metadata of up to `number` pods to create, and the seconds until more may be."""
     if not is_indexed(job):
@@ -428,27 +428,27 @@ def templates_to_create(
             gone = failed[index]
             wait = _backoff_seconds(job, gone, now)
             if wait:
-                later = min_wait(later, wait)
+                later = find_shortest_wait(later, wait)
                 continue
-            failures = max((index_failures(pod) + 1 for pod in gone if not _is_failure_ignored(job, pod)), default=0)
+            failures = max((failures_before(pod) + 1 for pod in gone if not _is_failure_ignored(job, pod)), default=0)
         made.append(template_with_index(job, index, failures))
     return made, later
 
 
 def _backoff_seconds(job: Job, ended: Sequence[Pod], now: datetime) -> float:
     failed = [pod for pod in ended if is_failed(job, pod) and not _is_failure_ignored(job, pod)]
-    return backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
+    return seconds_to_retry(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
 
 
 def _is_failure_ignored(job: Job, pod: Pod) -> bool:
-    return failure_action(job, pod).action == "Ignore"
+    return find_failure_action(job, pod).action == "Ignore"
 
 
-def _vacant_indexes(job: Job, tally: Tally) -> Iterator[int]:
+def _vacant_indexes(job: Job, tally: JobPodCounts) -> Iterator[int]:
     there = [*tally.active, *(tally.terminating if replaces_only_failed(job) else [])]
     taken = {index_of(pod) for pod in there}
     done = tally.completed | tally.failed_indexes
-    return (index for index in done.vacant(job.spec.completions or 0) if index not in taken)
+    return (index for index in done.missing_below(job.spec.completions or 0) if index not in taken)
 
 
 def template_with_index(job: Job, index: int, failures: int) -> TemplateWithNames:
@@ -461,8 +461,8 @@ def template_with_index(job: Job, index: int, failures: int) -> TemplateWithName
     spec = structs.replace(
         template.spec,
         hostname=name,
-        containers=[_with_index(each) for each in template.spec.containers],
-        init_containers=[_with_index(each) for each in template.spec.init_containers],
+        containers=[_with_index_variable(each) for each in template.spec.containers],
+        init_containers=[_with_index_variable(each) for each in template.spec.init_containers],
     )
     names = {
         "generate_name": f"{name}-",
@@ -472,7 +472,7 @@ def template_with_index(job: Job, index: int, failures: int) -> TemplateWithName
     return structs.replace(template, spec=spec), names
 
 
-def _with_index(container: Container) -> Container:
+def _with_index_variable(container: Container) -> Container:
     if any(variable.name == _INDEX_VARIABLE for variable in container.env):
         return container
     source = EnvVarSource(field_ref=ObjectFieldSelector(api_version="v1", field_path=f"metadata.labels['{INDEX}']"))

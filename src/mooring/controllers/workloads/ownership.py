@@ -21,7 +21,7 @@ from mooring.client import Change, Client, Informer, Informers, key_of
 T = TypeVar("T", bound=Resource)
 
 
-def controller_reference(client: Client, owner: Resource) -> OwnerReference:
+def build_controller_reference(client: Client, owner: Resource) -> OwnerReference:
     """Return the owner reference by which `owner` controls its dependents."""
     kind = client.kind(type(owner))
     return OwnerReference(
@@ -34,7 +34,7 @@ def controller_reference(client: Client, owner: Resource) -> OwnerReference:
     )
 
 
-def _controller_key(obj: Resource) -> list[str]:
+def _controller_keys(obj: Resource) -> list[str]:
     owner = controller_of(obj.metadata)
     return [owner.uid if owner else f"{obj.metadata.namespace}/"]
 
@@ -46,19 +46,19 @@ class Children(Generic[T]):
         self._client = informers.client
         self._cls = cls
         self.informer = informers.of(cls)
-        self._index = self.informer.index("controller", _controller_key)
+        self._index = self.informer.index("controller", _controller_keys)
 
-    def of(self, owner: Resource) -> list[T]:
+    def owned_by(self, owner: Resource) -> list[T]:
         """Return the objects that the workload controls, whether or not its selector matches them."""
-        return self.of_uid(owner.metadata.uid)
+        return self.owned_by_uid(owner.metadata.uid)
 
-    def of_uid(self, uid: str) -> list[T]:
+    def owned_by_uid(self, uid: str) -> list[T]:
         return self._index.get(uid)
 
-    def count(self, owner: Resource) -> int:
+    def count_owned(self, owner: Resource) -> int:
         return self._index.count(owner.metadata.uid)
 
-    def orphans(self, namespace: str) -> list[T]:
+    def find_orphans(self, namespace: str) -> list[T]:
         return self._index.get(f"{namespace}/")
 
     async def claim(
@@ -74,26 +74,26 @@ class Children(Generic[T]):
         """
         deleting = owner.metadata.deletion_timestamp is not None
         claimed = []
-        children = self.of(owner)
+        children = self.owned_by(owner)
         labels = {id(child.metadata.labels): child.metadata.labels for child in children}  # shared within a template
         chosen = {number for number, own in labels.items() if selector.matches(own)}
         for child in children:
             if id(child.metadata.labels) in chosen:
                 claimed.append(child)
             elif not deleting:
-                await self._patch(child, self._release(owner, child, finalizer))
+                await self._patch_metadata(child, self._release_patch(owner, child, finalizer))
         if deleting:
             return claimed
         wanted = [
             child
-            for child in self.orphans(owner.metadata.namespace)
+            for child in self.find_orphans(owner.metadata.namespace)
             if child.metadata.deletion_timestamp is None
             and selector.matches(child.metadata.labels)
             and is_adoptable(child)
         ]
         if wanted and await self._may_adopt(owner):
             for child in wanted:
-                adopted = await self._patch(child, self._adopt(owner, finalizer))
+                adopted = await self._patch_metadata(child, self._adoption_patch(owner, finalizer))
                 claimed += [adopted] if adopted is not None else []
         return claimed
 
@@ -112,17 +112,17 @@ class Children(Generic[T]):
         stored = await self._client.find(type(owner), meta.name, meta.namespace)
         return stored is not None and stored.metadata.uid == meta.uid and stored.metadata.deletion_timestamp is None
 
-    def _adopt(self, owner: Resource, finalizer: str) -> dict[str, Any]:
-        found: dict[str, Any] = {"ownerReferences": [controller_reference(self._client, owner)]}
+    def _adoption_patch(self, owner: Resource, finalizer: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"ownerReferences": [build_controller_reference(self._client, owner)]}
         return {**found, "finalizers": [finalizer]} if finalizer else found
 
-    def _release(self, owner: Resource, child: T, finalizer: str) -> dict[str, Any]:
+    def _release_patch(self, owner: Resource, child: T, finalizer: str) -> dict[str, Any]:
         found: dict[str, Any] = {"ownerReferences": [{"$patch": "delete", "uid": owner.metadata.uid}]}
         if finalizer in child.metadata.finalizers:
             found["$deleteFromPrimitiveList/finalizers"] = [finalizer]
         return found
 
-    async def _patch(self, child: T, metadata: dict[str, Any]) -> T | None:
+    async def _patch_metadata(self, child: T, metadata: dict[str, Any]) -> T | None:
         meta = child.metadata
         try:
             return await self._client.patch(
@@ -132,15 +132,15 @@ class Children(Generic[T]):
             return None
 
 
-class OwnerFeed(Generic[T]):
+class OwnerEnqueuer(Generic[T]):
     """A handler of informer changes that enqueues the workloads which control a changed object, or would adopt it."""
 
     def __init__(
-        self, kind: str, add: Callable[[str], None], would_adopt: Callable[[T], Iterable[str]] = lambda _: ()
+        self, kind: str, add: Callable[[str], None], find_possible_owners: Callable[[T], Iterable[str]] = lambda _: ()
     ) -> None:
         self._kind = kind
         self._add = add
-        self._would_adopt = would_adopt
+        self._find_possible_owners = find_possible_owners
         """Returns the keys of workloads that would adopt an object."""
 
     def __call__(self, changes: Iterable[Change[T]]) -> None:
@@ -156,7 +156,7 @@ class OwnerFeed(Generic[T]):
                         self._add(key)
                         last_key = key
             if new is not None and now is None and _affects_adoption(old, new):
-                for key in self._would_adopt(new):
+                for key in self._find_possible_owners(new):
                     self._add(key)
 
 
@@ -195,14 +195,14 @@ class Expectations:
 
     def record_write(self, key: str, informer: Informer[Any], obj: Resource) -> None:
         """Record an object that the server returned for a create or update of a workload."""
-        pending = self._pending_of(key)
+        pending = self._get_or_create_pending(key)
         version = obj.metadata.resource_version
-        if _has_reached(version, pending.versions.get(informer, "")):
+        if _is_version_reached(version, pending.versions.get(informer, "")):
             pending.versions[informer] = version
 
     def record_deletion(self, key: str, informer: Informer[Any], obj: Resource) -> None:
         """Record the deletion of a cached object."""
-        self._pending_of(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
+        self._get_or_create_pending(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
 
     def is_settled(self, key: str) -> bool:
         """Return whether all caches show every recorded write for a workload."""
@@ -210,7 +210,7 @@ class Expectations:
         if pending is None:
             return True
         for informer, version in list(pending.versions.items()):
-            if _has_reached(informer.resource_version, version):
+            if _is_version_reached(informer.resource_version, version):
                 del pending.versions[informer]
         for uid, (informer, child) in list(pending.deleted.items()):
             obj = informer.by_key(child)
@@ -226,7 +226,7 @@ class Expectations:
         """Drop the recorded writes of a deleted workload."""
         self._pending.pop(key, None)
 
-    def _pending_of(self, key: str) -> _PendingWrites:
+    def _get_or_create_pending(self, key: str) -> _PendingWrites:
         pending = self._pending.get(key)
         if pending is None:
             pending = self._pending[key] = _PendingWrites(self._clock.monotonic())
@@ -234,7 +234,7 @@ class Expectations:
         return pending
 
 
-def _has_reached(version: str, wanted: str) -> bool:
+def _is_version_reached(version: str, wanted: str) -> bool:
     if not wanted:
         return True
     if not version:

@@ -1,7 +1,7 @@
 """Create and delete the pods of a workload, with backoff when the server rejects them (5471.12).
 
 Pods are created in growing batches (1, 16, 256, …), so that a rejected template costs one request. One `FailedCreate`
-event records it. `Refusals` also counts rejected Jobs, ReplicaSets and ResourceClaims.
+event records it. `TemplateRejections` also counts rejected Jobs, ReplicaSets and ResourceClaims.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.client import ClientError, EventRecorder, Informer
 from mooring.controllers.controller import Context
-from mooring.controllers.workloads.ownership import Expectations, controller_reference
+from mooring.controllers.workloads.ownership import Expectations, build_controller_reference
 
 _NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict | errors.TooManyRequests
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class TemplateRejection(msgspec.Struct, frozen=True):
     """The last rejection of a workload's template by the server, and the time before which it is not tried again."""
 
     template: Struct
@@ -31,14 +31,14 @@ class Refusal(msgspec.Struct, frozen=True):
     until: float
 
 
-class Refusals:
+class TemplateRejections:
     """The rejections of templates by the server, by workload, with growing backoff."""
 
     def __init__(self, context: Context, controller: str) -> None:
         self._clock = context.clock
         self._backoff = context.options.rejection_backoff
         self.longest = self._backoff.maximum
-        self._found: dict[str, Refusal] = {}
+        self._found: dict[str, TemplateRejection] = {}
         self._rejected = context.metrics.rejected_creates.labels(controller)
         self._held = context.metrics.held_creates.labels(controller)
 
@@ -61,7 +61,7 @@ class Refusals:
         before = self._found.get(owner.metadata.uid)
         failures = 1 + (before.failures if before is not None and before.template == template else 0)
         wait = self._backoff.delay(failures)
-        self._found[owner.metadata.uid] = Refusal(template, error, failures, self._clock.monotonic() + wait)
+        self._found[owner.metadata.uid] = TemplateRejection(template, error, failures, self._clock.monotonic() + wait)
         return wait
 
     def forget(self, owner: Resource) -> None:
@@ -74,7 +74,7 @@ LARGEST_BATCH = 500
 """The largest batch of pods to create: Kubernetes' burst, which is several batch writes."""
 
 
-class Creation(msgspec.Struct):
+class CreationResult(msgspec.Struct):
     """The result of creating pods: the last error, and in how many seconds to try again."""
 
     error: Exception | None = None
@@ -96,9 +96,9 @@ class PodControl:
         self._recorder = recorder
         self._pods = pods
         self._expectations = expectations
-        self.refusals = Refusals(context, controller)
+        self.template_rejections = TemplateRejections(context, controller)
 
-    def pod(self, owner: Resource, template: PodTemplateSpec, **changes: Any) -> Pod:
+    def build_pod(self, owner: Resource, template: PodTemplateSpec, **changes: Any) -> Pod:
         """Build a pod from a template, with a generated name; `changes` are other fields of its metadata."""
         meta = ObjectMeta(
             generate_name=f"{owner.metadata.name}-",
@@ -106,30 +106,34 @@ class PodControl:
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,
             finalizers=template.metadata.finalizers,
-            owner_references=[controller_reference(self._client, owner)],
+            owner_references=[build_controller_reference(self._client, owner)],
         )
         for field_name, value in changes.items():
             setattr(meta, field_name, value)
         return Pod(metadata=meta, spec=template.spec)
 
-    async def create(self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]) -> Creation:
+    async def create_pods(
+        self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]
+    ) -> CreationResult:
         """Create pods in growing batches until one is rejected; create none if the template was rejected recently."""
-        held = self.refusals.find_backoff(owner, template)
+        held = self.template_rejections.find_backoff(owner, template)
         if held is not None:
-            return Creation(error=held[0], wait=held[1])
-        outcome = Creation()
-        for batch in growing_batches(pods):
+            return CreationResult(error=held[0], wait=held[1])
+        outcome = CreationResult()
+        for batch in split_into_growing_batches(pods):
             for answer in await asyncio.gather(*map(self._client.create_briefly, batch), return_exceptions=True):
-                self._record_answer(key, owner, answer, outcome)
+                self._record_creation(key, owner, answer, outcome)
             if outcome.error is not None:
                 break
         if outcome.error is None:
-            self.refusals.forget(owner)
+            self.template_rejections.forget(owner)
         elif isinstance(outcome.error, StatusError):
-            self._handle_rejection(owner, template, outcome.error, outcome)
+            self._record_template_rejection(owner, template, outcome.error, outcome)
         return outcome
 
-    def _record_answer(self, key: str, owner: Resource, answer: Resource | BaseException, outcome: Creation) -> None:
+    def _record_creation(
+        self, key: str, owner: Resource, answer: Resource | BaseException, outcome: CreationResult
+    ) -> None:
         if isinstance(answer, Resource):
             self._expectations.record_write(key, self._pods, answer)
             self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {answer.metadata.name}")
@@ -138,23 +142,23 @@ class PodControl:
         else:
             raise answer
 
-    def _handle_rejection(
-        self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: Creation
+    def _record_template_rejection(
+        self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: CreationResult
     ) -> None:
         if is_namespace_terminating(error):  # no event: nothing can be created here
-            outcome.error, outcome.wait = None, self.refusals.longest
+            outcome.error, outcome.wait = None, self.template_rejections.longest
             return
-        self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {rejection_message(error, owner)}")
-        outcome.wait = self.refusals.record_rejection(owner, template, error)
+        self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {describe_rejection(error, owner)}")
+        outcome.wait = self.template_rejections.record_rejection(owner, template, error)
 
-    async def delete(self, key: str, owner: Resource, pods: Sequence[Pod]) -> None:
+    async def delete_pods(self, key: str, owner: Resource, pods: Sequence[Pod]) -> None:
         """Delete pods; raise the first error after all were tried."""
-        answers = await asyncio.gather(*(self._delete(key, owner, pod) for pod in pods), return_exceptions=True)
+        answers = await asyncio.gather(*(self._delete_pod(key, owner, pod) for pod in pods), return_exceptions=True)
         for answer in answers:
             if answer is not None:
                 raise answer
 
-    async def _delete(self, key: str, owner: Resource, pod: Pod) -> None:
+    async def _delete_pod(self, key: str, owner: Resource, pod: Pod) -> None:
         meta = pod.metadata
         try:
             await self._client.delete_unread(Pod, meta.name, meta.namespace, uid=meta.uid)
@@ -167,10 +171,10 @@ class PodControl:
         self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta.name}")
 
 
-def growing_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def split_into_growing_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield batches of 1, 16, 256, … items.
 
-    >>> [len(batch) for batch in growing_batches(range(20))]
+    >>> [len(batch) for batch in split_into_growing_batches(range(20))]
     [1, 16, 3]
     """
     start, size = 0, 1
@@ -179,7 +183,7 @@ def growing_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
         start, size = start + size, min(size * 16, LARGEST_BATCH)
 
 
-def rejection_message(error: Exception, owner: Resource) -> str:
+def describe_rejection(error: Exception, owner: Resource) -> str:
     """Return an error's message with generated object names cut to their prefix, so that equal rejections are equal."""
     details = error.status.details if isinstance(error, StatusError) else None
     prefix = f"{owner.metadata.name}-"

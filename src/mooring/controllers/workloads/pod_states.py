@@ -24,7 +24,7 @@ def is_active(pod: Pod) -> bool:
     return not has_ended(pod) and pod.metadata.deletion_timestamp is None
 
 
-def ready_since(pod: Pod) -> datetime | None:
+def readiness_time(pod: Pod) -> datetime | None:
     """Return when the pod became ready; None if it is not."""
     ready = find_condition(pod.status.conditions, "Ready")
     if ready is None or ready.status != "True" or not ready.last_transition_time:
@@ -32,13 +32,13 @@ def ready_since(pod: Pod) -> datetime | None:
     return times.parse(ready.last_transition_time)
 
 
-def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
+def seconds_to_availability(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
     """Return in how many seconds the pod becomes available: 0 if it is, None if it is not ready."""
     if not is_ready(pod):
         return None
     if min_ready_seconds == 0:
         return 0.0
-    since = ready_since(pod)
+    since = readiness_time(pod)
     if since is None:
         return None
     return max(0.0, min_ready_seconds - (now - since).total_seconds())
@@ -46,18 +46,18 @@ def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | Non
 
 def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     """Return whether the pod has been ready for long enough."""
-    return available_in(pod, min_ready_seconds, now) == 0.0
+    return seconds_to_availability(pod, min_ready_seconds, now) == 0.0
 
 
-def next_availability(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
+def seconds_to_next_availability(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
     """Return in how many seconds the next pod becomes available; None if none will."""
     if min_ready_seconds == 0:
         return None
-    waits = (available_in(pod, min_ready_seconds, now) for pod in pods)
+    waits = (seconds_to_availability(pod, min_ready_seconds, now) for pod in pods)
     return min((wait for wait in waits if wait), default=None)
 
 
-def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ...]:
+def deletion_sort_key(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ...]:
     """Return the key by which pods are sorted for scaling down: those to delete first come first.
 
     Unassigned before assigned, pending before running, not ready before ready, lower before higher deletion cost, more
@@ -71,19 +71,19 @@ def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ..
         is_ready(pod),
         parse_canonical_int64(cost) or 0,
         -neighbours,
-        _magnitude(ready_since(pod), now),
+        _age_magnitude(readiness_time(pod), now),
         -max((status.restart_count for status in pod.status.container_statuses), default=0),
-        _magnitude(created_at(pod), now),
+        _age_magnitude(creation_time(pod), now),
         pod.metadata.uid,
     )
 
 
-def created_at(pod: Pod) -> datetime | None:
+def creation_time(pod: Pod) -> datetime | None:
     stamp = pod.metadata.creation_timestamp
     return times.parse(stamp) if stamp else None
 
 
-def _magnitude(since: datetime | None, now: datetime) -> int:
+def _age_magnitude(since: datetime | None, now: datetime) -> int:
     if since is None:
         return -1
     return int(math.log2(max(1.0, (now - since).total_seconds())))

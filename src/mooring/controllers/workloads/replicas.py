@@ -25,12 +25,12 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import LabelSelector
 from mooring.api.states import controller_of
 from mooring.client import ClientError
-from mooring.controllers.conditions import find_condition, new_condition
+from mooring.controllers.conditions import build_condition, find_condition
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states
 from mooring.controllers.workloads.ownership import Children
-from mooring.controllers.workloads.pod_control import Creation, rejection_message
-from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
+from mooring.controllers.workloads.pod_control import CreationResult, describe_rejection
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, WorkloadController, find_shortest_wait
 
 REPLICA_FAILURE = "ReplicaFailure"
 _MOST_AT_A_TIME = 2500
@@ -39,30 +39,30 @@ R = TypeVar("R", ReplicaSet, ReplicationController)
 C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
 
-class Failure(msgspec.Struct, frozen=True):
+class PodWriteFailure(msgspec.Struct, frozen=True):
     """The reason and message of a failed create or delete of pods."""
 
     reason: str
     message: str
 
 
-class Replicas(Workload[R], Generic[R]):
+class ReplicasController(WorkloadController[R], Generic[R]):
     """The controller of ReplicaSets or ReplicationControllers."""
 
     status_type: ClassVar[type[Struct]]
     condition_type: ClassVar[type[Any]]
 
-    def new_status(self, owner: R, counts: dict[str, int], failure: Failure | None, now: datetime) -> Struct:
+    def build_status(self, owner: R, counts: dict[str, int], failure: PodWriteFailure | None, now: datetime) -> Struct:
         """Return the workload's new status, with those of the counts that it has fields for."""
         known = {name: counts[name] for name in counts if name in self.status_type.__struct_fields__}
-        found = conditions(self.condition_type, owner.status.conditions, failure, now)
+        found = with_failure_condition(self.condition_type, owner.status.conditions, failure, now)
         return self.status_type(**known, observed_generation=owner.metadata.generation, conditions=found)
 
     def related_workloads(self, owner: R) -> Sequence[R]:
         """Return the workloads, including `owner`, whose pods are counted by node to choose which pods to delete."""
         return [owner]
 
-    def template_of(self, owner: R) -> PodTemplateSpec:
+    def pod_template_of(self, owner: R) -> PodTemplateSpec:
         template: PodTemplateSpec | None = owner.spec.template
         return template if template is not None else PodTemplateSpec()
 
@@ -70,44 +70,48 @@ class Replicas(Workload[R], Generic[R]):
         selector = label_selector.from_label_selector(self.selector_of(owner))
         pods = await self.pods.claim(owner, selector, pod_states.is_active)
         active = [pod for pod in pods if pod_states.is_active(pod)]
-        failure: Failure | None = None
-        outcome = Creation()
+        failure: PodWriteFailure | None = None
+        outcome = CreationResult()
         wanted = owner.spec.replicas if owner.spec.replicas is not None else 1
         if owner.metadata.deletion_timestamp is not None:
             wanted = len(active)
         missing = wanted - len(active)
         if missing > 0:
-            template = self.template_of(owner)
-            new = [self.pod_control.pod(owner, template)] * min(missing, _MOST_AT_A_TIME)  # identical
-            outcome = await self.pod_control.create(key, owner, template, new)
+            template = self.pod_template_of(owner)
+            new = [self.pod_control.build_pod(owner, template)] * min(missing, _MOST_AT_A_TIME)  # identical
+            outcome = await self.pod_control.create_pods(key, owner, template, new)
             if outcome.error is not None:
-                failure = Failure("FailedCreate", rejection_message(outcome.error, owner))
+                failure = PodWriteFailure("FailedCreate", describe_rejection(outcome.error, owner))
             elif missing > _MOST_AT_A_TIME and outcome.wait is None:
                 self.unfinished.add(key)
         elif len(active) > wanted:
             try:
-                await self.pod_control.delete(key, owner, self._choose_surplus(owner, active, len(active) - wanted))
+                await self.pod_control.delete_pods(
+                    key, owner, self._choose_surplus_pods(owner, active, len(active) - wanted)
+                )
             except (StatusError, ClientError) as problem:
-                outcome.error, failure = problem, Failure("FailedDelete", str(problem))
+                outcome.error, failure = problem, PodWriteFailure("FailedDelete", str(problem))
         if failure is None and missing and key not in self.unfinished:
             # The status is computed from the cache, and updated when that has caught up.
             return outcome.wait or LOOK_AGAIN_SECONDS
         now = self.clock.now()
-        counts = count_pods(pods, self.template_of(owner), owner.spec.min_ready_seconds, now)
-        await self.write_status(key, owner, self.new_status(owner, counts, failure, now))
+        counts = count_pods(pods, self.pod_template_of(owner), owner.spec.min_ready_seconds, now)
+        await self.write_status(key, owner, self.build_status(owner, counts, failure, now))
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
         again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
-        return min_wait(outcome.wait, again, pod_states.next_availability(active, owner.spec.min_ready_seconds, now))
+        return find_shortest_wait(
+            outcome.wait, again, pod_states.seconds_to_next_availability(active, owner.spec.min_ready_seconds, now)
+        )
 
-    def _choose_surplus(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
+    def _choose_surplus_pods(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
         if number >= len(active):
             return list(active)
         on_node = Counter(
-            pod.spec.node_name for related in self.related_workloads(owner) for pod in self.pods.of(related)
+            pod.spec.node_name for related in self.related_workloads(owner) for pod in self.pods.owned_by(related)
         )
         now = self.clock.now()
-        ranked = sorted(active, key=lambda pod: pod_states.deletion_order(pod, on_node[pod.spec.node_name], now))
+        ranked = sorted(active, key=lambda pod: pod_states.deletion_sort_key(pod, on_node[pod.spec.node_name], now))
         return ranked[:number]
 
 
@@ -137,7 +141,7 @@ def count_pods(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds
     }
 
 
-def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: datetime) -> list[C]:
+def with_failure_condition(cls: type[C], old: Sequence[C], failure: PodWriteFailure | None, now: datetime) -> list[C]:
     """Return the conditions with ReplicaFailure set, or removed if there is no failure."""
     others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
     if failure is None:
@@ -146,11 +150,11 @@ def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: dat
     if before is not None and (before.reason, before.message) == (failure.reason, failure.message):
         return list(old)
     content = (REPLICA_FAILURE, "True", failure.reason, failure.message)
-    others.append(new_condition(cls, (), content, times.to_seconds(now)))
+    others.append(build_condition(cls, (), content, times.to_seconds(now)))
     return others
 
 
-class ReplicaSetController(Replicas[ReplicaSet]):
+class ReplicaSetController(ReplicasController[ReplicaSet]):
     """Reconcile ReplicaSets."""
 
     name = "replicaset"
@@ -165,10 +169,10 @@ class ReplicaSetController(Replicas[ReplicaSet]):
     def related_workloads(self, owner: ReplicaSet) -> Sequence[ReplicaSet]:
         """Return the ReplicaSets of the same Deployment."""
         parent = controller_of(owner.metadata)
-        return [owner] if parent is None else self._siblings.of_uid(parent.uid)
+        return [owner] if parent is None else self._siblings.owned_by_uid(parent.uid)
 
 
-class ReplicationControllers(Replicas[ReplicationController]):
+class ReplicationControllerController(ReplicasController[ReplicationController]):
     """Reconcile ReplicationControllers."""
 
     name = "replicationcontroller"

@@ -18,19 +18,19 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of
 from mooring.client import Client, Informers
 from mooring.controllers.workloads.deployment_replica_sets import collision_suffix, fnv1a, safe_encode
-from mooring.controllers.workloads.ownership import Children, Expectations, controller_reference
+from mooring.controllers.workloads.ownership import Children, Expectations, build_controller_reference
 
 POD_LABEL = "controller-revision-hash"
 HASH_LABEL = "controller.kubernetes.io/hash"
 _COLLISIONS = 10
 
 
-class HasTemplate(Protocol):
+class TemplateOwnerSpec(Protocol):
     template: PodTemplateSpec
     revision_history_limit: int | None
 
 
-class History(msgspec.Struct, frozen=True):
+class RevisionHistory(msgspec.Struct, frozen=True):
     """The revisions of a workload, oldest first, and the current one."""
 
     revisions: list[ControllerRevision]
@@ -38,7 +38,7 @@ class History(msgspec.Struct, frozen=True):
     collisions: int | None
 
 
-def data_of(template: PodTemplateSpec) -> dict[str, Any]:
+def build_template_patch(template: PodTemplateSpec) -> dict[str, Any]:
     """Return the patch that replaces a workload's template, with keys sorted as Go does, for comparison."""
     tree = msgspec.json.decode(codec.encode(template))
     patch = {"spec": {"template": {**tree, "$patch": "replace"}}}
@@ -46,14 +46,14 @@ def data_of(template: PodTemplateSpec) -> dict[str, Any]:
     return found
 
 
-def template_of(revision: ControllerRevision) -> PodTemplateSpec:
+def decode_template(revision: ControllerRevision) -> PodTemplateSpec:
     """Return the template of a revision."""
     tree = dict((revision.data or {}).get("spec", {}).get("template", {}))
     tree.pop("$patch", None)
     return codec.decode_own(msgspec.json.encode(tree), PodTemplateSpec)
 
 
-def hash_of(revision: ControllerRevision) -> str:
+def revision_hash(revision: ControllerRevision) -> str:
     return revision.metadata.labels.get(HASH_LABEL, "")
 
 
@@ -65,30 +65,30 @@ class Revisions:
         self.children = Children(informers, ControllerRevision)
         self._expectations = expectations
 
-    async def history(
-        self, key: str, owner: Resource, spec: HasTemplate, selector: Selector, collisions: int | None
-    ) -> History:
+    async def ensure_current_revision(
+        self, key: str, owner: Resource, spec: TemplateOwnerSpec, selector: Selector, collisions: int | None
+    ) -> RevisionHistory:
         """Return a workload's revisions; that of the current template is created, or gets the highest number."""
         found = await self.children.claim(owner, selector)
         found.sort(key=lambda each: (each.revision, each.metadata.creation_timestamp or "", each.metadata.name))
-        wanted = data_of(spec.template)
+        wanted = build_template_patch(spec.template)
         number = found[-1].revision + 1 if found else 1
         same = [each for each in found if each.data == wanted]
         if not same:
-            made, collisions = await self._create(key, owner, spec.template, number, collisions)
-            return History([*found, made], made, collisions)
+            made, collisions = await self._create_revision(key, owner, spec.template, number, collisions)
+            return RevisionHistory([*found, made], made, collisions)
         update = same[-1]
         if update is not found[-1]:
             update = await self._client.update(structs.replace(update, revision=number))
             self._expectations.record_write(key, self.children.informer, update)
             others = [each for each in found if each.metadata.uid != update.metadata.uid]
-            return History([*others, update], update, collisions)
-        return History(found, update, collisions)
+            return RevisionHistory([*others, update], update, collisions)
+        return RevisionHistory(found, update, collisions)
 
-    async def _create(
+    async def _create_revision(
         self, key: str, owner: Resource, template: PodTemplateSpec, number: int, collisions: int | None
     ) -> tuple[ControllerRevision, int | None]:
-        data = data_of(template)
+        data = build_template_patch(template)
         for _ in range(_COLLISIONS):
             text = msgspec.json.encode(data, order="deterministic")
             hashed = safe_encode(str(fnv1a(text + collision_suffix(collisions))))
@@ -97,7 +97,7 @@ class Revisions:
                 namespace=owner.metadata.namespace,
                 labels={**template.metadata.labels, HASH_LABEL: hashed, POD_LABEL: hashed},
                 annotations=owner.metadata.annotations,
-                owner_references=[controller_reference(self._client, owner)],
+                owner_references=[build_controller_reference(self._client, owner)],
             )
             try:
                 made = await self._client.create(ControllerRevision(metadata=meta, data=data, revision=number))
@@ -111,14 +111,16 @@ class Revisions:
             return made, collisions
         raise errors.already_exists("controllerrevisions", owner.metadata.name, group="apps")
 
-    async def truncate(self, key: str, spec: HasTemplate, history: History, in_use: Collection[str]) -> None:
+    async def delete_old_revisions(
+        self, key: str, spec: TemplateOwnerSpec, history: RevisionHistory, in_use: Collection[str]
+    ) -> None:
         """Delete the oldest revisions beyond `revisionHistoryLimit`; revisions of existing pods (`in_use`) are kept."""
         limit = 10 if spec.revision_history_limit is None else spec.revision_history_limit
         unused = [
             each
             for each in history.revisions
             if each.metadata.name not in in_use
-            and hash_of(each) not in in_use
+            and revision_hash(each) not in in_use
             and each.metadata.uid != history.update.metadata.uid
         ]
         for each in unused[: max(0, len(unused) - limit)]:

@@ -31,7 +31,7 @@ def ordinals(owner: StatefulSet) -> range:
     return range(start, start + (1 if owner.spec.replicas is None else owner.spec.replicas))
 
 
-def ordinal_of(pod: Pod) -> int:
+def parse_ordinal(pod: Pod) -> int:
     """Return the ordinal in a pod's name, -1 if there is none."""
     number = pod.metadata.name.rpartition("-")[2]
     return int(number) if number.isascii() and number.isdigit() and len(number) <= 10 else -1
@@ -43,7 +43,7 @@ def pod_name(owner: StatefulSet, ordinal: int) -> str:
 
 def is_member(owner: StatefulSet, pod: Pod) -> bool:
     """Return whether a pod's name is the StatefulSet's with an ordinal: only such pods are adopted."""
-    ordinal = ordinal_of(pod)
+    ordinal = parse_ordinal(pod)
     return ordinal >= 0 and pod.metadata.name == pod_name(owner, ordinal)
 
 
@@ -52,7 +52,7 @@ def identity_labels(owner: StatefulSet, ordinal: int) -> dict[str, str]:
     return {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
 
 
-def has_identity(owner: StatefulSet, ordinal: int, pod: Pod) -> bool:
+def has_identity_labels(owner: StatefulSet, ordinal: int, pod: Pod) -> bool:
     labels = pod.metadata.labels
     return labels.get(POD_NAME_LABEL) == pod_name(owner, ordinal) and labels.get(POD_INDEX_LABEL) == str(ordinal)
 
@@ -61,7 +61,7 @@ def revision_of(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_LABEL, "")
 
 
-def new_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
+def build_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
     """Build the pod of an ordinal, with its claims as volumes."""
     name = pod_name(owner, ordinal)
     labels = {**template.metadata.labels, **identity_labels(owner, ordinal), POD_LABEL: revision}
@@ -87,7 +87,7 @@ def claim_name(owner: StatefulSet, template: PersistentVolumeClaim, ordinal: int
     return f"{template.metadata.name}-{pod_name(owner, ordinal)}"
 
 
-def new_claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[PersistentVolumeClaim]:
+def build_claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[PersistentVolumeClaim]:
     """Build the volume claims of the pod with an ordinal."""
     selected = owner.spec.selector.match_labels if owner.spec.selector is not None else {}
     refs = [structs.replace(ref, controller=None, block_owner_deletion=None)] if owns_claims(owner) else []
@@ -111,7 +111,7 @@ def owns_claims(owner: StatefulSet) -> bool:
     return policy is not None and policy.when_deleted == "Delete"
 
 
-def claim_owners(
+def find_claim_owners(
     owner: StatefulSet, ref: OwnerReference, pod: Pod, claim: PersistentVolumeClaim, *, condemned: bool
 ) -> list[OwnerReference]:
     """Return a claim's owners by the retention policy: the pod while scaling removes it, else the StatefulSet."""
@@ -134,7 +134,7 @@ def is_ordered(owner: StatefulSet) -> bool:
     return owner.spec.pod_management_policy != "Parallel"
 
 
-def first_updated(owner: StatefulSet) -> int:
+def first_updated_ordinal(owner: StatefulSet) -> int:
     """Return the lowest ordinal that a rolling update replaces: the start ordinal plus the partition."""
     strategy = owner.spec.update_strategy
     partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
@@ -142,13 +142,13 @@ def first_updated(owner: StatefulSet) -> int:
     return start_ordinal(owner) + ((partition or 0) if rolling else 0)
 
 
-def pods_to_replace(
+def find_pods_to_replace(
     owner: StatefulSet, pods: Mapping[int, P], *, is_old: Predicate[P], is_available: Predicate[P], at_once: bool
 ) -> list[P]:
     """Return outdated pods that a rolling update deletes now: one, or with `at_once` up to `maxUnavailable`."""
-    reached = range(first_updated(owner), ordinals(owner).stop)
+    reached = range(first_updated_ordinal(owner), ordinals(owner).stop)
     if not at_once:
-        return _next_outdated((pods.get(number) for number in reversed(reached)), is_old, is_available)
+        return _find_next_outdated((pods.get(number) for number in reversed(reached)), is_old, is_available)
     old = [pods[number] for number in sorted(pods, reverse=True) if number in reached and is_old(pods[number])]
     if not old:
         return old
@@ -165,7 +165,7 @@ def _max_unavailable(owner: StatefulSet) -> int:
     return max(1, scaled_value(most, len(ordinals(owner)), round_up=False))
 
 
-def _next_outdated(downwards: Iterable[P | None], is_old: Predicate[P], is_available: Predicate[P]) -> list[P]:
+def _find_next_outdated(downwards: Iterable[P | None], is_old: Predicate[P], is_available: Predicate[P]) -> list[P]:
     """Return the highest-ordinal outdated pod if all above it are healthy, as Kubernetes before 1.37 chooses."""
     for pod in downwards:
         if pod is not None and is_old(pod):

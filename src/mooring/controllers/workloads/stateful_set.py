@@ -21,13 +21,13 @@ from mooring.api.meta_v1 import OwnerReference
 from mooring.client import PatchType
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states, revisions, stateful_pods
-from mooring.controllers.workloads.ownership import controller_reference
-from mooring.controllers.workloads.pod_control import LARGEST_BATCH, Creation, growing_batches
-from mooring.controllers.workloads.revisions import History, Revisions
-from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
+from mooring.controllers.workloads.ownership import build_controller_reference
+from mooring.controllers.workloads.pod_control import LARGEST_BATCH, CreationResult, split_into_growing_batches
+from mooring.controllers.workloads.revisions import RevisionHistory, Revisions
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, WorkloadController, find_shortest_wait
 
 
-class _State(msgspec.Struct):
+class _SyncState(msgspec.Struct):
     key: str
     owner: StatefulSet
     ref: OwnerReference
@@ -55,7 +55,7 @@ class _State(msgspec.Struct):
         return pod.metadata.deletion_timestamp is None and stateful_pods.revision_of(pod) != newest
 
 
-class StatefulSetController(Workload[StatefulSet]):
+class StatefulSetController(WorkloadController[StatefulSet]):
     """Reconcile StatefulSets."""
 
     name = "statefulset"
@@ -74,31 +74,35 @@ class StatefulSetController(Workload[StatefulSet]):
         if owner.metadata.deletion_timestamp is not None:
             return None
         collisions = owner.status.collision_count
-        history = await self._revisions.history(key, owner, owner.spec, selector, collisions)
-        state = self._read_state(key, owner, pods, history)
+        history = await self._revisions.ensure_current_revision(key, owner, owner.spec, selector, collisions)
+        state = self._build_sync_state(key, owner, pods, history)
         problem: StatusError | None = None
         wait: float | None = None
         try:
             wait = await self._update_pods(state)
         except StatusError as error:
             problem = error
-        await self.write_status(key, owner, new_status(state, history.collisions))
+        await self.write_status(key, owner, compute_status(state, history.collisions))
         used = {state.current.metadata.name, *map(stateful_pods.revision_of, pods)}
-        await self._revisions.truncate(key, owner.spec, history, used)
+        await self._revisions.delete_old_revisions(key, owner.spec, history, used)
         if problem is not None:
             raise problem
         again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
-        return min_wait(wait, again, pod_states.next_availability(pods, owner.spec.min_ready_seconds, state.now))
+        return find_shortest_wait(
+            wait, again, pod_states.seconds_to_next_availability(pods, owner.spec.min_ready_seconds, state.now)
+        )
 
-    def _read_state(self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: History) -> _State:
+    def _build_sync_state(
+        self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: RevisionHistory
+    ) -> _SyncState:
         wanted = stateful_pods.ordinals(owner)
-        numbered = [(stateful_pods.ordinal_of(pod), pod) for pod in pods]
+        numbered = [(stateful_pods.parse_ordinal(pod), pod) for pod in pods]
         condemned = [(number, pod) for number, pod in numbered if number not in wanted]
         named = (each for each in history.revisions if each.metadata.name == owner.status.current_revision)
-        return _State(
+        return _SyncState(
             key=key,
             owner=owner,
-            ref=controller_reference(self.client, owner),
+            ref=build_controller_reference(self.client, owner),
             current=next(named, history.update),
             update=history.update,
             pods={number: pod for number, pod in numbered if number in wanted},
@@ -106,14 +110,14 @@ class StatefulSetController(Workload[StatefulSet]):
             now=self.clock.now(),
         )
 
-    async def _update_pods(self, state: _State) -> float | None:
+    async def _update_pods(self, state: _SyncState) -> float | None:
         """Create, remove and replace pods as far as possible now; return when to retry rejected ones."""
-        await self._update_claim_owners(state)
-        await self._restore_labels(state)
+        await self._write_claim_owners(state)
+        await self._restore_identity_labels(state)
         vacant = (ordinal for ordinal in stateful_pods.ordinals(state.owner) if ordinal not in state.pods)
         missing = list(islice(vacant, 1 if state.one_by_one else LARGEST_BATCH))
         if missing and not state.one_by_one:
-            wait = await self._create(state, missing)
+            wait = await self._create_pods(state, missing)
             if wait is not None:
                 return wait
             if len(missing) == LARGEST_BATCH:
@@ -121,48 +125,48 @@ class StatefulSetController(Workload[StatefulSet]):
         for ordinal in sorted(state.pods):
             pod = state.pods[ordinal]
             if state.one_by_one and missing and missing[0] < ordinal:
-                return await self._create(state, missing)
+                return await self._create_pods(state, missing)
             if states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
                 ending = "Failed" if pod.status.phase == "Failed" else "Terminated"
                 text = f"StatefulSet {state.key} is recreating {ending.lower()} Pod {pod.metadata.name}"
                 self.recorder.event(state.owner, "Warning", f"Recreating{ending}Pod", text)
-                await self.pod_control.delete(state.key, state.owner, [pod])
+                await self.pod_control.delete_pods(state.key, state.owner, [pod])
                 if state.one_by_one:
                     return None
             elif state.one_by_one and not state.is_available(pod):
                 return None
         if state.one_by_one and missing:
-            return await self._create(state, missing)
-        if not await self._remove_condemned(state):
+            return await self._create_pods(state, missing)
+        if not await self._delete_condemned_pods(state):
             return None
         if state.owner.spec.update_strategy.type == "RollingUpdate":
-            doomed = stateful_pods.pods_to_replace(
+            doomed = stateful_pods.find_pods_to_replace(
                 state.owner, state.pods, is_old=state.is_old, is_available=state.is_available, at_once=self._at_once
             )
-            await self.pod_control.delete(state.key, state.owner, doomed)
+            await self.pod_control.delete_pods(state.key, state.owner, doomed)
         return None
 
-    async def _restore_labels(self, state: _State) -> None:
+    async def _restore_identity_labels(self, state: _SyncState) -> None:
         for ordinal, pod in state.pods.items():
             meta = pod.metadata
-            if meta.deletion_timestamp is None and not stateful_pods.has_identity(state.owner, ordinal, pod):
+            if meta.deletion_timestamp is None and not stateful_pods.has_identity_labels(state.owner, ordinal, pod):
                 wanted = stateful_pods.identity_labels(state.owner, ordinal)
                 body = {"metadata": {"uid": meta.uid, "labels": wanted}}
                 written = await self.client.patch(Pod, meta.name, body, meta.namespace)
                 self.expectations.record_write(state.key, self.pods.informer, written)
 
-    async def _create(self, state: _State, ordinals: Sequence[int]) -> float | None:
-        owner, first = state.owner, stateful_pods.first_updated(state.owner)
+    async def _create_pods(self, state: _SyncState, ordinals: Sequence[int]) -> float | None:
+        owner, first = state.owner, stateful_pods.first_updated_ordinal(state.owner)
         old = [ordinal for ordinal in ordinals if ordinal < first]
         new = [ordinal for ordinal in ordinals if ordinal >= first]
         for revision, numbers in ((state.current, old), (state.update, new)):
             if not numbers:
                 continue
             failed = await self._create_claims(state, numbers)
-            template, name = revisions.template_of(revision), revision.metadata.name
+            template, name = revisions.decode_template(revision), revision.metadata.name
             having_claims = [ordinal for ordinal in numbers if ordinal not in failed]
-            pods = [stateful_pods.new_pod(owner, ordinal, template, name, state.ref) for ordinal in having_claims]
-            outcome = await self.pod_control.create(state.key, owner, template, pods) if pods else Creation()
+            pods = [stateful_pods.build_pod(owner, ordinal, template, name, state.ref) for ordinal in having_claims]
+            outcome = await self.pod_control.create_pods(state.key, owner, template, pods) if pods else CreationResult()
             if failed:
                 raise next(iter(failed.values()))
             if outcome.error is not None and outcome.wait is None:
@@ -171,11 +175,11 @@ class StatefulSetController(Workload[StatefulSet]):
                 return outcome.wait
         return None
 
-    async def _remove_condemned(self, state: _State) -> bool:
+    async def _delete_condemned_pods(self, state: _SyncState) -> bool:
         """Delete surplus pods, highest ordinal first; return False while the next step must wait for one."""
         if not state.one_by_one:
             going = [pod for pod in state.condemned if pod.metadata.deletion_timestamp is None]
-            await self.pod_control.delete(state.key, state.owner, going)
+            await self.pod_control.delete_pods(state.key, state.owner, going)
             return True
         unhealthy = [pod for pod in (*state.pods.values(), *reversed(state.condemned)) if not state.is_available(pod)]
         for pod in state.condemned:
@@ -183,22 +187,22 @@ class StatefulSetController(Workload[StatefulSet]):
                 return False
             if unhealthy and unhealthy[0] is not pod and not state.is_available(pod):
                 return False
-            await self.pod_control.delete(state.key, state.owner, [pod])
+            await self.pod_control.delete_pods(state.key, state.owner, [pod])
             return False
         return True
 
-    async def _create_claims(self, state: _State, ordinals: Sequence[int]) -> dict[int, BaseException]:
+    async def _create_claims(self, state: _SyncState, ordinals: Sequence[int]) -> dict[int, BaseException]:
         """Create missing volume claims in batches until one fails; return the error by ordinal that lacks claims."""
         if not state.owner.spec.volume_claim_templates:
             return {}
         missing = [
             (ordinal, claim)
             for ordinal in ordinals
-            for claim in stateful_pods.new_claims(state.owner, ordinal, state.ref)
+            for claim in stateful_pods.build_claims(state.owner, ordinal, state.ref)
             if self._claims.get(claim.metadata.name, claim.metadata.namespace) is None
         ]
         tried = 0
-        for batch in growing_batches(missing):
+        for batch in split_into_growing_batches(missing):
             answers = await asyncio.gather(
                 *(self._create_claim(state, *each) for each in batch), return_exceptions=True
             )
@@ -209,7 +213,7 @@ class StatefulSetController(Workload[StatefulSet]):
                 return failed | {ordinal: first for ordinal, _ in missing[tried:]}
         return {}
 
-    async def _create_claim(self, state: _State, ordinal: int, claim: PersistentVolumeClaim) -> None:
+    async def _create_claim(self, state: _SyncState, ordinal: int, claim: PersistentVolumeClaim) -> None:
         try:
             await self.client.create(claim)
         except errors.AlreadyExists:
@@ -224,18 +228,18 @@ class StatefulSetController(Workload[StatefulSet]):
         )
         self.recorder.event(state.owner, "Normal", "SuccessfulCreate", message)
 
-    async def _update_claim_owners(self, state: _State) -> None:
+    async def _write_claim_owners(self, state: _SyncState) -> None:
         """Write the owner references of volume claims by the retention policy, before pods are deleted."""
         if not state.owner.spec.volume_claim_templates:
             return
         for pod in (*state.pods.values(), *state.condemned):
-            condemned = stateful_pods.ordinal_of(pod) not in stateful_pods.ordinals(state.owner)
+            condemned = stateful_pods.parse_ordinal(pod) not in stateful_pods.ordinals(state.owner)
             for template in state.owner.spec.volume_claim_templates:
-                name = stateful_pods.claim_name(state.owner, template, stateful_pods.ordinal_of(pod))
+                name = stateful_pods.claim_name(state.owner, template, stateful_pods.parse_ordinal(pod))
                 claim = self._claims.get(name, state.owner.metadata.namespace)
                 if claim is None:
                     continue
-                owners = stateful_pods.claim_owners(state.owner, state.ref, pod, claim, condemned=condemned)
+                owners = stateful_pods.find_claim_owners(state.owner, state.ref, pod, claim, condemned=condemned)
                 if owners != claim.metadata.owner_references:
                     body = {"metadata": {"uid": claim.metadata.uid, "ownerReferences": owners}}
                     written = await self.client.patch(
@@ -244,7 +248,7 @@ class StatefulSetController(Workload[StatefulSet]):
                     self.expectations.record_write(state.key, self._claims, written)
 
 
-def new_status(state: _State, collisions: int | None) -> StatefulSetStatus:
+def compute_status(state: _SyncState, collisions: int | None) -> StatefulSetStatus:
     """Compute a StatefulSet's status; the update revision becomes the current one when all its pods are ready."""
     pods = [*state.pods.values(), *state.condemned]
     made = [stateful_pods.revision_of(pod) for pod in pods if pod.metadata.deletion_timestamp is None]

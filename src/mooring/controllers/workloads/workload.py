@@ -11,7 +11,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import LabelSelector, Resource
 from mooring.client import key_of
 from mooring.controllers.controller import Context, Controller, index_by_namespace
-from mooring.controllers.workloads.ownership import Children, Expectations, OwnerFeed
+from mooring.controllers.workloads.ownership import Children, Expectations, OwnerEnqueuer
 from mooring.controllers.workloads.pod_control import PodControl
 
 W = TypeVar("W", bound=Resource)
@@ -23,7 +23,7 @@ _PAUSE_SECONDS = 0.02 / 1000
 """The pause in seconds, for each pod, between two passes over a workload, because each pass reads all of its pods."""
 
 
-class Workload(Controller, Generic[W]):
+class WorkloadController(Controller, Generic[W]):
     """The base of controllers of one kind of workload: reconciles a workload when it or its pods change."""
 
     component: ClassVar[str]
@@ -35,38 +35,38 @@ class Workload(Controller, Generic[W]):
         self.owners = context.informers.of(cls)
         self._by_namespace = index_by_namespace(self.owners)
         self.follow(self.owners)
-        self.owners.add_handler(deleted=self._owner_deleted)
+        self.owners.add_handler(deleted=self._handle_deleted_owner)
         self.pods = Children(context.informers, Pod)
         self.owner_kind = context.client.kind(cls).kind
         self.recorder = context.recorder(self.component)
         self.expectations = Expectations(self.clock)
         self.unfinished: set[str] = set()
         """Workloads with more work than one pass does, which are reconciled again without a pause."""
-        self._rests_until: dict[str, float] = {}
+        self._pause_ends: dict[str, float] = {}
         self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
 
     def follow_children(self, children: Children[Any]) -> None:
         """Enqueue workloads when objects that they control, or would adopt, change."""
-        feed: OwnerFeed[Any] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
+        feed: OwnerEnqueuer[Any] = OwnerEnqueuer(self.owner_kind, self.queue.add, self.find_possible_owners)
         children.informer.add_batch_handler(feed)
 
     async def reconcile(self, key: str) -> float | None:
         owner = self.owners.by_key(key)
         if owner is None:
             self.expectations.forget(key)
-            self._rests_until.pop(key, None)
+            self._pause_ends.pop(key, None)
             self.unfinished.discard(key)
             return None
         if not self.expectations.is_settled(key):
             return LOOK_AGAIN_SECONDS
-        rest = self._rests_until.get(key, 0.0) - self.clock.monotonic()
+        rest = self._pause_ends.get(key, 0.0) - self.clock.monotonic()
         if rest > 0:
             return rest
         self.unfinished.discard(key)
         again = await self.sync(key, owner)
-        pods = self.pods.count(owner)
+        pods = self.pods.count_owned(owner)
         if pods > _MANY_PODS and key not in self.unfinished:
-            self._rests_until[key] = self.clock.monotonic() + pods * _PAUSE_SECONDS
+            self._pause_ends[key] = self.clock.monotonic() + pods * _PAUSE_SECONDS
         return again
 
     @abstractmethod
@@ -84,18 +84,18 @@ class Workload(Controller, Generic[W]):
             written = await self.client.update_status(structs.replace(owner, status=status))
             self.expectations.record_write(key, self.owners, written)
 
-    def would_adopt(self, obj: Resource) -> Iterator[str]:
+    def find_possible_owners(self, obj: Resource) -> Iterator[str]:
         """Yield the keys of the workloads in an object's namespace whose selector matches its labels."""
         for owner in self._by_namespace.get(obj.metadata.namespace):
             selector = self.selector_of(owner)
             if selector is not None and label_selector.from_label_selector(selector).matches(obj.metadata.labels):
                 yield key_of(owner)
 
-    def _owner_deleted(self, owner: W) -> None:
-        self.pod_control.refusals.forget(owner)
+    def _handle_deleted_owner(self, owner: W) -> None:
+        self.pod_control.template_rejections.forget(owner)
         self.enqueue(owner)
 
 
-def min_wait(*waits: float | None) -> float | None:
+def find_shortest_wait(*waits: float | None) -> float | None:
     """Return the shortest of several waits; None if there is none."""
     return min((wait for wait in waits if wait is not None), default=None)

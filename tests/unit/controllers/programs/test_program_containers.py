@@ -40,18 +40,18 @@ class House:
     missing: list[str] = field(default_factory=list)
     mounted: list[Mount] = field(default_factory=list)
 
-    async def variables(self, container: Container) -> dict[str, str]:
+    async def build_container_variables(self, container: Container) -> dict[str, str]:
         if self.missing:
             raise MissingError(self.missing.pop())
         return {"COLOR": "blue"}
 
-    def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
+    def build_container_mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
         return self.mounted
 
-    def publish(self) -> None:
+    def request_status_write(self) -> None:
         pass
 
-    def event(self, kind: str, reason: str, note: str) -> None:
+    def record_event(self, kind: str, reason: str, note: str) -> None:
         self.events.append(f"{reason}: {note}")
 
 
@@ -112,7 +112,7 @@ async def test_arguments_variables_volumes_and_the_log_are_the_containers(
         "to the error stream",
         "no end of line",
     ]
-    assert made.status().state.terminated is not None
+    assert made.build_status().state.terminated is not None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ async def test_a_program_with_a_root_sees_its_volumes_there_and_commands_enter_i
     made = container_of(house, spec, program)
     life = asyncio.create_task(made.run_until_done("Never"))
     await until(lambda: made.process is not None and (tmp_path / "volume" / "a").exists())
-    assert await made.command(["/bin/sh", "-c", "cat /data/a > /data/b"], 20) == 0
+    assert await made.run_command(["/bin/sh", "-c", "cat /data/a > /data/b"], 20) == 0
     assert await ended(life) == 0
     assert (tmp_path / "volume" / "b").read_text() == "hello\n"
     assert made.state.terminated is not None

@@ -69,7 +69,7 @@ programs:
 - {image: "*", run: [sh]}
 """)
     programs = read(path, tmp_path / "data")
-    web, other = programs.of("example.com/web:1"), programs.of("busybox")
+    web, other = programs.find_program("example.com/web:1"), programs.find_program("busybox")
     assert web is not None
     assert (web.run, web.working_dir) == ((str(tmp_path / "serve"), "-v"), str(tmp_path))
     assert other is not None

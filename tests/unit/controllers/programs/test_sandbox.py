@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.programs.process import StartError
-from mooring.controllers.programs.sandbox import Mount, create_layer, isolation_command, resolve_links
+from mooring.controllers.programs.sandbox import Mount, build_isolation_command, create_layer, resolve_links
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def words(root: Path, *mounts: Mount) -> list[str]:
-    return isolation_command(root, root.parent / "layer", mounts, hostname="web-0", directory="/srv")
+    return build_isolation_command(root, root.parent / "layer", mounts, hostname="web-0", directory="/srv")
 
 
 def mounted(found: list[str]) -> dict[str, Any]:

@@ -31,8 +31,8 @@ from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod, Replicat
 from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import has_ended
 from mooring.controllers.conditions import find_condition
-from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
-from mooring.controllers.workloads.stateful_pods import new_claims, ordinal_of, ordinals
+from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, load_time_zone
+from mooring.controllers.workloads.stateful_pods import build_claims, ordinals, parse_ordinal
 
 _ERROR = re.compile(r"^(?:create (?:Pod|Claim) .+? failed error|Error creating(?: job)?): ")
 _MOST_CLAIMS = 20
@@ -135,7 +135,7 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
 
 def next_run(owner: CronJob, now: datetime) -> datetime | None:
     """Return when a CronJob is due next; None if its schedule matches no date. Raise `ScheduleError`."""
-    return Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone)).after(now)
+    return Schedule(owner.spec.schedule, load_time_zone(owner.spec.time_zone)).after(now)
 
 
 def _never_due(owner: CronJob, now: datetime) -> Cause | None:
@@ -182,8 +182,8 @@ def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[Persis
     """Return the claims that a StatefulSet still has to create for `pod` and later pods; none for other kinds."""
     if not isinstance(owner, StatefulSet) or not owner.spec.volume_claim_templates:
         return []
-    left = [each for each in ordinals(owner) if each >= ordinal_of(pod)][:_MOST_CLAIMS]
-    made = (newest_of(copy_of(each)) for ordinal in left for each in new_claims(owner, ordinal, OwnerReference()))
+    left = [each for each in ordinals(owner) if each >= parse_ordinal(pod)][:_MOST_CLAIMS]
+    made = (newest_of(copy_of(each)) for ordinal in left for each in build_claims(owner, ordinal, OwnerReference()))
     return [
         each
         for each in made
