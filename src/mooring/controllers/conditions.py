@@ -24,7 +24,7 @@ def find_condition(conditions: Iterable[C], kind: str) -> C | None:
 
 
 def is_condition_true(conditions: Iterable[C], kind: str) -> bool:
-    """Return whether a status has a condition of a type with the status True."""
+    """Return whether one of the conditions has a type (`kind`, such as Ready) and the status True."""
     return any(each.type == kind and each.status == "True" for each in conditions)
 
 

@@ -57,9 +57,9 @@ KindHandler = Callable[[Kind], None]
 
 
 class CustomKinds:
-    """The kinds that CustomResourceDefinitions define, each in the server's preferred version, for `follow`.
+    """Tracks the kinds that CustomResourceDefinitions define, each in the server's preferred version.
 
-    Only the metadata of custom objects is cached.
+    Controllers that handle all kinds call `follow`. Only the metadata of custom objects is cached.
     """
 
     def __init__(self, client: Client, informers: Informers) -> None:
@@ -75,7 +75,7 @@ class CustomKinds:
         )
 
     def follow(self, added: KindHandler, removed: KindHandler) -> None:
-        """Call `added` for every kind, including those that exist already, and `removed` when one is removed."""
+        """Call `added` for every custom kind, existing or new, and `removed` when a kind is no longer served."""
         self._handlers.append((added, removed))
         for _, kind in self._known.values():
             added(kind)
@@ -187,7 +187,7 @@ class Controller(ABC):
 
     @abstractmethod
     async def reconcile(self, key: str) -> float | None:
-        """Reconcile one object (`namespace/name`); return in how many seconds to reconcile it again."""
+        """Reconcile one object (`namespace/name`); return the seconds until it is reconciled again, or None."""
 
     def enqueue(self, obj: Resource) -> None:
         self.queue.add(key_of(obj))

@@ -96,7 +96,7 @@ class DisruptionBudgetController(Controller):
     def _find_disrupted_pods(
         self, budget: PodDisruptionBudget, pods: list[Pod], now: datetime
     ) -> tuple[dict[str, str], float | None]:
-        """Return eviction times of pods that do not terminate yet, by name, and the seconds until the first expires."""
+        """Return eviction times of pods that do not terminate yet, by name, and the seconds until one expires."""
         by_name = {pod.metadata.name: pod for pod in pods}
         left: dict[str, str] = {}
         again: float | None = None

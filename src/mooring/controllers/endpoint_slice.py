@@ -125,9 +125,9 @@ class EndpointSliceController(ServiceBasedController):
     async def _write_slices(
         self, key: str, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
     ) -> None:
-        """Write a Service's endpoints with the given ports: reuse slices with these ports, and create further ones.
+        """Write a Service's endpoints with the given ports: update slices that have these ports, and create others.
 
-        Reused slices are removed from `slices`, whose rest the caller deletes.
+        Updated slices are removed from `slices`; the caller deletes those that remain.
         """
         wanted = [EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
                   for name, protocol, number, app in ports]  # fmt: skip
@@ -172,7 +172,7 @@ class EndpointSliceController(ServiceBasedController):
 
 
 def service_keys(found: EndpointSlice, manager: str) -> list[str]:
-    """Return the key of a slice's Service in a list, which is empty if `manager` does not write the slice."""
+    """Return the key of the Service of a slice, as a list for an index; empty if `manager` does not write the slice."""
     labels = found.metadata.labels
     if labels.get(MANAGED_BY) != manager or SERVICE_NAME not in labels:
         return []
@@ -229,7 +229,7 @@ _MAX_ADDRESSES = 1000
 class EndpointSliceMirroringController(Controller):
     """Mirror Endpoints of Services without a selector: one slice for each subset and address family.
 
-    Not mirrored: Endpoints that are labelled so, and leader-election records.
+    Leader-election records and Endpoints with the label `skip-mirror` are not mirrored.
     """
 
     name = "endpointslicemirroring"

@@ -46,7 +46,7 @@ class KindCache:
 
 
 class GarbageCollector(Controller):
-    """The garbage collector; reconciles objects of all kinds, by resource and key."""
+    """The controller that deletes objects without owners, and releases dependents; reconciles objects of all kinds."""
 
     name = "garbage-collector"
     workers = 512
@@ -177,7 +177,7 @@ class GarbageCollector(Controller):
             )
 
     async def _break_ownership_cycle(self, obj: Resource) -> None:
-        """Clear `blockOwnerDeletion` of an object with a waiting dependent, against deadlocks of cyclic owners."""
+        """Clear `blockOwnerDeletion` of an object if a dependent of it waits too: cyclic owners would wait for ever."""
         meta = obj.metadata
         blocking = [each.uid for each in meta.owner_references if each.block_owner_deletion]
         if blocking and any(_is_deleted_in_foreground(dependent) for _, dependent in self._find_dependents(meta.uid)):
@@ -267,9 +267,9 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class PodGarbageCollector(Controller):
-    """Delete periodically pods on deleted nodes, terminating pods that no kubelet ends, and the oldest finished pods.
+    """Periodically delete pods on deleted nodes, terminating pods without a kubelet, and the oldest finished pods.
 
-    The cache may show a pod before its node: so a node must be missing for a while, and on the server too.
+    The cache may show a pod before its node, so a node counts as deleted after 40 seconds if the server lacks it too.
     """
 
     name = "pod-garbage-collector"

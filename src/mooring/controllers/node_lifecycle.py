@@ -84,7 +84,7 @@ class ZoneDisruption:
         return changed
 
     def reserve_taint(self, zone: Zone, now: float) -> float | None:
-        """Reserve the NoExecute taint of a node in a zone: return 0, or the seconds to wait; None while none may be."""
+        """Reserve a NoExecute taint in a zone's rate limit; return the seconds to wait, None while none is allowed."""
         rate = self._taints_per_second(zone)
         if not rate or self.is_total:
             return None
@@ -185,7 +185,7 @@ class NodeLifecycleController(Controller):
         return 2 * self._grace if count > _MANY and count * 2 > len(self._last_seen) else self._grace
 
     def _extend_grace(self, late: float) -> None:
-        """Count `late` seconds, in which this process was too busy to receive heartbeats, as if nodes had reported."""
+        """Extend all grace periods by `late` seconds, in which this process was too busy to receive heartbeats."""
         if late > MONITOR_SECONDS:
             self._last_seen = {name: heard + late for name, heard in self._last_seen.items()}
 
@@ -278,7 +278,7 @@ class NodeLifecycleController(Controller):
 
 
 def compute_taints(node: Node, *, evicts: bool) -> list[Taint]:
-    """Return the taints that a node should have: those of others, and this controller's by the node's conditions.
+    """Return the taints that a node should have: foreign ones, and those that its conditions require.
 
     `evicts` is whether a node that is not ready gets NoExecute taints.
     """

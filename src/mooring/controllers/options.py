@@ -39,7 +39,7 @@ class Kubelet(msgspec.Struct, frozen=True):
     features: tuple[str, ...] = KUBELET_FEATURES
 
     def with_version(self, version: str) -> "Kubelet | None":
-        """Return a kubelet of another version (`1.34` or `v1.34.2`); None if the text is no version.
+        """Return the kubelet of another version (`1.34` or `v1.34.2`); None if that is not a version.
 
         >>> Kubelet().with_version("1.34").version
         'v1.34.0'
@@ -73,6 +73,7 @@ class ControllerOptions(msgspec.Struct, frozen=True):
 
 
 def for_component(component: Component) -> ControllerOptions:
+    """Return the options that a component's versions and feature gates determine; timeouts have their defaults."""
     declare = component.gates.enabled(NODE_DECLARED_FEATURES) and component.versions.emulation >= _DECLARED_SINCE
     return ControllerOptions(
         constraints=options.from_gates(component.gates),

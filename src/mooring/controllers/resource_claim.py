@@ -148,7 +148,7 @@ class ResourceClaimController(Controller):
             await self.delete(claim)
 
     async def _is_user_alive(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        """Return whether a claim's user is a pod that exists (by cache or server) and has not ended, or is no pod."""
+        """Return whether a user in `reservedFor` is no pod, or one that exists (in cache or server) and is not over."""
         if user.resource != "pods" or user.api_group:
             return True  # not a pod
         pod = self._pods.get(user.name, namespace)
@@ -173,6 +173,8 @@ def _template_keys(pod: Pod) -> list[str]:
 
 
 class _ClaimRejectedError(Exception):
+    """The server rejects the claims of a template; `wait` is the seconds until the next attempt."""
+
     def __init__(self, note: str, wait: float) -> None:
         super().__init__(note)
         self.wait = wait

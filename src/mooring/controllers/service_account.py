@@ -106,7 +106,7 @@ _TEXT = (
 
 
 class RootCaController(Controller):
-    """The controller that writes `kube-root-ca.crt`; reconciles namespaces."""
+    """The controller that writes the ConfigMap `kube-root-ca.crt` into every namespace; reconciles namespaces."""
 
     name = "root-ca-certificate-publisher"
 

@@ -37,7 +37,7 @@ log = logs.get(__name__)
 
 
 class EvictionController(Controller):
-    """The base of controllers that evict each pod at the time that `due` returns; reconciles pods by key."""
+    """The base of controllers that evict each pod at its `compute_eviction_time`; reconciles pods by key."""
 
     metrics_prefix: str
     component: str
@@ -110,15 +110,15 @@ def index_by_node(pods: Informer[Pod]) -> Index[Pod]:
 
 
 def latest_unrounded_time(stamp: datetime, now: datetime) -> datetime:
-    """Return the latest time, up to `now`, that a timestamp of whole seconds may have been rounded down from.
+    """Return the latest time, up to `now`, that may have been rounded down to a timestamp of whole seconds.
 
-    Countdowns start there: counted from the stamp itself, `tolerationSeconds` would end up to a second early.
+    Countdowns start at this time: counted from the timestamp, `tolerationSeconds` would end up to a second early.
     """
     return max(stamp, min(now, add_seconds(stamp, 1)))
 
 
 def latest_time_of_addition(taint: TaintLike, now: datetime) -> datetime | None:
-    """Return the latest time, up to `now`, at which a taint may have been added; None if it has no `timeAdded`."""
+    """Return the latest time, up to `now`, when a taint may have been added; None without `timeAdded`."""
     stamp = parse_time_added(taint)
     return None if stamp is None else latest_unrounded_time(stamp, now)
 

@@ -172,7 +172,7 @@ class HorizontalPodAutoscalerController(Controller):
     async def _read_target(
         self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus
     ) -> _AutoscalerState | None:
-        """Read an autoscaler's target, scale and pods, None if that fails; set the condition AbleToScale either way."""
+        """Read an autoscaler's target, scale and pods; return None if that fails. Set the condition AbleToScale."""
         reference, namespace = owner.spec.scale_target_ref, owner.metadata.namespace
         now = self.clock.now()
         try:
@@ -223,7 +223,7 @@ class HorizontalPodAutoscalerController(Controller):
         return decision.replicas
 
     async def _propose_replicas(self, state: _AutoscalerState) -> int | None:
-        """Return the largest number that a metric requires; None if the missing metrics might require more."""
+        """Return the largest number of pods that a metric requires; None if a metric without value might need more."""
         current = state.scale.spec.replicas
         proposed: list[tuple[int, str]] = []
         measured: list[MetricStatus] = []

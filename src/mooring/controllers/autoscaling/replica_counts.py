@@ -34,12 +34,12 @@ Measures: TypeAlias = Mapping[str, int]
 
 
 def read_annotated_value(metadata: ObjectMeta, name: str) -> int | None:
-    """Return the value of a metric in the annotation `metrics.mooring.dev/<name>`, in thousandths; None without one."""
+    """Read a metric from the annotation `metrics.mooring.dev/<name>`, in thousandths; None if missing or invalid."""
     return _parse_milli(metadata.annotations.get(PREFIX + name))
 
 
 def read_annotated_usage(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str = "") -> Measures:
-    """Return the usage of running pods from annotations; those without one share the rest of the target's total."""
+    """Read the usage of running pods from annotations; pods without one share the rest of the target's total."""
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
     key = f"{name}.{container}" if container else name
     found = {
@@ -70,7 +70,7 @@ class _PodMetricsList(msgspec.Struct):
 async def read_usage_from_api(
     client: Client, namespace: str, selector: str, name: str, container: str = ""
 ) -> Measures:
-    """Read the usage of pods from metrics.k8s.io. Raise NoMeasureError if it is not served."""
+    """Read the usage of pods, by name, from the API metrics.k8s.io. Raise NoMeasureError if it is not served."""
     path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
     try:
         answer = await client.raw("GET", path, query=[("labelSelector", selector)])
@@ -99,7 +99,7 @@ def _parse_milli(text: str | None) -> int | None:
 
 
 def sum_requests_by_pod(pods: Sequence[Pod], name: str, container: str = "") -> dict[str, int]:
-    """Return the resource requests of pods, in thousandths. Raise NoMeasureError if one has none."""
+    """Return each pod's requests of a resource, by pod name, in thousandths. Raise NoMeasureError if one has none."""
     found: dict[str, int] = {}
     for pod in pods:
         total = 0
@@ -160,7 +160,8 @@ def propose_by_usage(
 ) -> Proposal:
     """Propose the number of pods at which each uses `target`: in thousandths, or in per cent of `requests` if given.
 
-    Pods that are missing or not ready count so that they cannot cause scaling. Raise NoMeasureError without any value.
+    A pod without a value counts as idle before scaling up, and as using its target before scaling down, so that it
+    cannot cause scaling. Raise NoMeasureError if no pod has a value.
     """
     if not pods:
         raise NoMeasureError("no pods returned by selector while calculating replica count")
@@ -272,7 +273,7 @@ class ScalingDecision(msgspec.Struct, frozen=True):
 
 
 class ScalingRequest(msgspec.Struct, frozen=True):
-    """The input of a scaling decision: pods now, pods that metrics require, least and most pods, and the time."""
+    """The input of a scaling decision: current pods, pods that metrics require, minimum and maximum, and the time."""
 
     current: int
     wanted: int
@@ -296,7 +297,10 @@ class ScalingHistory(msgspec.Struct):
 def apply_behavior(
     behavior: HorizontalPodAutoscalerBehavior | None, history: ScalingHistory, request: ScalingRequest
 ) -> ScalingDecision:
-    """Limit the number of pods that metrics require by windows, policies and bounds; record it in the history."""
+    """Limit the number of pods that metrics require by stabilization windows, scaling policies, minimum and maximum.
+
+    Add the required number to the history.
+    """
     up = (behavior.scale_up if behavior else None) or _UP
     down = (behavior.scale_down if behavior else None) or _DOWN
     stable = _apply_stabilization(history, request, up, down)
@@ -358,7 +362,10 @@ def _apply_limits(
 
 
 def _apply_policies(history: ScalingHistory, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
-    """Return the number of pods up to which the policies allow scaling; with `Min`, the strictest policy counts."""
+    """Return up or down to which number of pods the scaling policies allow scaling now.
+
+    With selectPolicy `Min` the strictest policy counts, otherwise the most permissive one.
+    """
     if rules.select_policy == "Disabled":
         return current
     proposed = []

@@ -105,7 +105,7 @@ _WELL_SECONDS = 600.0
 
 @dataclass
 class ProgramContainer:
-    """A container that runs a program, and its state."""
+    """One container of a pod: the program for its image, if any, its process and its status."""
 
     handle: "ProgramPod"
     spec: Container
@@ -118,7 +118,7 @@ class ProgramContainer:
     process: Process | None = None
 
     def resume(self, before: ContainerStatus) -> None:
-        """Continue from the status of a previous control plane, whose processes have ended."""
+        """Take over the status that an earlier control plane wrote; a running container then counts as killed."""
         self.restarts, self.state, self.last_state = before.restart_count, before.state, before.last_state
         if before.state.running is not None and self.program is not None:
             self._set_terminated(KILLED, before.state.running.started_at or "", "the control plane was stopped")

@@ -31,11 +31,11 @@ _SEPARATORS = ",:\\"
 
 
 class ProgramsError(Exception):
-    """The file is invalid; the message names the field and the reason."""
+    """The file of `--programs` is invalid; the message names the field and the reason."""
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The local program that runs for containers with matching images."""
+    """The local program that runs in place of containers whose image matches the pattern `image`."""
 
     image: str
     root: str = ""
@@ -72,7 +72,7 @@ class Programs(msgspec.Struct, frozen=True):
 
 
 def read(path: Path, data_dir: Path) -> Programs:
-    """Read and validate a file. Raise ProgramsError."""
+    """Read and validate the file of `--programs`. Raise ProgramsError."""
     try:
         found = msgspec.yaml.decode(path.read_bytes(), type=_ProgramsFile)
     except OSError as error:

@@ -22,8 +22,9 @@ _NOSUID, _NODEV = 2, 4
 
 
 def open_beneath(start: int, path: str, *, create: bool = False, is_file: bool = False) -> int:
-    """Open a path below a directory, or create it as directories (the last one as a file if `is_file`).
+    """Open a path below the directory `start`, following no links; return its file descriptor.
 
+    With `create`, missing components are created as directories, the last one as a file if `is_file`.
     Raise OSError where a component is a link or `..`.
     """
     parts = PurePosixPath(path.lstrip("/")).parts

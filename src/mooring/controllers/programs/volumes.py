@@ -171,7 +171,10 @@ _OUTSIDE = re.compile(r"(^|/)\.\.(/|$)")
 
 
 class Volumes:
-    """The volumes of one pod, in a folder whose path has no links."""
+    """Writes the volumes of a pod as folders below `folder`, and returns the mounts of its containers.
+
+    The path of `folder` has no links.
+    """
 
     def __init__(self, folder: Path, source: ServerSource) -> None:
         self._folder = folder

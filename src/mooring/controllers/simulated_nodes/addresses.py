@@ -14,7 +14,7 @@ NETWORKS = 2**15
 
 
 def pod_cidr_of(number: int) -> str:
-    """Return the pod CIDR with a number.
+    """Return the pod CIDR of the node with a number.
 
     >>> pod_cidr_of(1)
     '10.128.1.0/24'
@@ -23,7 +23,7 @@ def pod_cidr_of(number: int) -> str:
 
 
 def parse_network_number(pod_cidr: str) -> int | None:
-    """Return the number of a pod CIDR; None if it is outside 10.128.0.0/9."""
+    """Return the number of the node that has a pod CIDR; None if the CIDR is invalid or outside 10.128.0.0/9."""
     try:
         offset = int(ipaddress.IPv4Network(pod_cidr).network_address) - _PODS
     except ValueError:
@@ -61,7 +61,7 @@ def _format_address(address: int) -> str:
 
 
 class PodCidrAllocator:
-    """The pod CIDRs of simulated nodes that are in use."""
+    """Allocates pod CIDRs to simulated nodes, and records which are in use."""
 
     def __init__(self) -> None:
         self._used: dict[int, str] = {}
@@ -89,7 +89,7 @@ class PodCidrAllocator:
 
 
 class PodAddressAllocator:
-    """The pod addresses in use, by node."""
+    """Allocates addresses to pods of simulated nodes, and records which are in use."""
 
     def __init__(self) -> None:
         self._used: dict[str, dict[str, str]] = {}

@@ -47,7 +47,10 @@ class PodRules(msgspec.Struct, frozen=True):
     """The invalid annotation values, for which the default applies."""
 
     def exit_code_of(self, pod: Pod, restarts: int) -> int:
-        """Return 0 or the failure exit code for a run of the pod's containers: pseudo-random, but equal each time."""
+        """Return the exit code of a run of the pod's containers: 0, or with the failure probability `exit_code`.
+
+        It is pseudo-random: the same pod and number of restarts always have the same code.
+        """
         if not self.failure_probability:
             return 0
         chance = random.Random(f"{pod.metadata.uid}/{restarts}").random()  # noqa: S311 - a simulation, no secret
@@ -133,7 +136,7 @@ class InitFailure(msgspec.Struct, frozen=True):
 
 
 class PodRuns(msgspec.Struct, frozen=True):
-    """The runs of one pod, computed by `Commands` when they are needed."""
+    """The runs of one pod: passes its questions, with the pod and its rules, to `Commands`."""
 
     commands: "Commands"
     pod: Pod
@@ -162,7 +165,7 @@ class _CachedRuns(msgspec.Struct):
 
 
 class Commands:
-    """The computed runs of all simulated pods, and the files that these leave.
+    """Computes and caches the runs of simulated pods, and keeps the files that their commands write.
 
     Scripts are evaluated on the event loop. So a pod has `STEPS_A_POD` steps for all of its containers, and the pods of
     a namespace share `STEPS_A_SECOND`: further ones wait, and do not delay other namespaces.
@@ -176,7 +179,7 @@ class Commands:
         """The remaining interpreter steps of each namespace, and when they were last refilled."""
 
     def find_run(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
-        """Return the run of a pod after a number of restarts; computed once. Raise StepsUsedUpError."""
+        """Return the run of a pod after a number of restarts, from the cache if possible. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_command_line_of(container) for container in pod.spec.containers):
             return self._run_by_rules(pod, rules, restarts)
         runs = self._cached_runs_of(pod).runs
@@ -186,7 +189,7 @@ class Commands:
         return runs[restarts] or self._run_by_rules(pod, rules, restarts)
 
     def find_init_failure(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> InitFailure | None:
-        """Return the first init container whose command fails, if known. Raise StepsUsedUpError."""
+        """Return the first init container whose command is known to fail; None without one. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_command_line_of(container) for container in pod.spec.init_containers):
             return None
         inits = self._cached_runs_of(pod).inits

@@ -84,7 +84,7 @@ def build_waiting_statuses(
 
 
 def image_backoff_statuses(pod: Pod) -> list[ContainerStatus]:
-    """Return container statuses of a pod with images that cannot be pulled: those are in ImagePullBackOff."""
+    """Return container statuses of a pod that has images which cannot be pulled: these wait in ImagePullBackOff."""
     statuses = build_waiting_statuses(pod, "ContainerCreating")
     for status in statuses:
         if is_image_absent(status.image):
@@ -96,7 +96,7 @@ def image_backoff_statuses(pod: Pod) -> list[ContainerStatus]:
 def build_running_statuses(
     pod: Pod, started_at: str, restarts: int, ready: bool, before: Sequence[ContainerStatus] = ()
 ) -> list[ContainerStatus]:
-    """Return statuses of a pod's containers that run since `started_at`; `before` are the earlier statuses."""
+    """Return statuses of a pod's containers, running since `started_at`; `before` are the earlier statuses."""
     known = {status.name: status for status in before}
     return [
         _running_status_of(
@@ -200,7 +200,7 @@ def _build_ended_state(code: int, began: str | None, ended: str, identity: str) 
 
 
 def _last_state(status: ContainerStatus | None) -> ContainerState:
-    """Return the last state of a container that starts again: its newest end."""
+    """Return the `lastState` of a container that starts again: how it ended most recently."""
     ended = None if status is None else status.state.terminated or status.last_state.terminated
     return ContainerState(terminated=ended)
 
@@ -208,9 +208,9 @@ def _last_state(status: ContainerStatus | None) -> ContainerState:
 def build_conditions(
     pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, phase: str, done: Sequence[str] = ()
 ) -> list[PodCondition]:
-    """Return the conditions that a kubelet writes, in its order; transition times change with the status only.
+    """Return the pod conditions that a kubelet writes, in its order; a transition time changes only with its status.
 
-    `done` names completed init containers while others are not.
+    `done` names the init containers that have completed while others have not.
     """
     known = {condition.type: condition for condition in pod.status.conditions}
     names = ", ".join(container.name for container in pod.spec.containers)
@@ -246,7 +246,7 @@ def build_conditions(
 
 
 def merge_conditions(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:
-    """Return a pod's conditions with the kubelet's replaced."""
+    """Return the conditions `before` with those of the kubelet (`own`) replaced or appended."""
     wanted = {condition.type: condition for condition in own}
     kept = [wanted.pop(condition.type, condition) for condition in before]
     return [*kept, *wanted.values()]

@@ -121,9 +121,9 @@ def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
 
 
 def is_unchanged_until_update(pod: Pod, rules: PodRules) -> bool:
-    """Return whether `next_step` has nothing to do until the pod changes, as for most running pods.
+    """Return whether `next_step` certainly has nothing to do until the pod changes, as for most running pods.
 
-    Called for every change, most of which were written here; False where finding out is expensive.
+    It is called for every change, so it must be cheap: False may also mean unknown.
     """
     spec, meta, status = pod.spec, pod.metadata, pod.status
     return (
@@ -292,7 +292,7 @@ def backoff_seconds(restarts: int) -> float:
 
 
 def _plan_end_of_pod(pod: Pod, codes: Mapping[str, int] | int, now: datetime, reason: str = "") -> Step:
-    """Return the step that ends a pod, with one exit code for each container or one for all."""
+    """Return the step that writes the end of a pod, with an exit code for each container or one for all."""
     exit_codes = dict.fromkeys((each.name for each in pod.spec.containers), codes) if isinstance(codes, int) else codes
     moment = times.to_seconds(now)
     phase = FAILED if any(exit_codes.values()) else SUCCEEDED

@@ -48,7 +48,7 @@ _REJECTION_SECONDS = 1.0
 
 
 class SimulatedPodController(Controller):
-    """The controller that acts as the kubelets of simulated nodes for pods; reconciles pods by key."""
+    """The controller that runs the pods of simulated nodes as kubelets would; reconciles pods by key."""
 
     name = "simulated-pods"
     workers = 512

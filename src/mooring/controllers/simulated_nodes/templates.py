@@ -80,7 +80,7 @@ def _flatten_list(tree: object) -> list[object]:
 
 
 def make_simulated(node: Node) -> Node:
-    """Make a node of another cluster a simulated one: without what its server and kubelet wrote about its state."""
+    """Change a node of another cluster into a simulated one: remove its version, state taints and conditions."""
     meta = node.metadata
     meta.resource_version, meta.managed_fields, meta.self_link = "", [], ""
     meta.annotations[NODE] = "true"

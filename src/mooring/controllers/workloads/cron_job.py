@@ -112,7 +112,7 @@ _PATIENCE = 0.1
 
 
 class MissedTimes(msgspec.Struct, frozen=True):
-    """The scheduled times since the last Job: the latest one, whether there are very many, and the next to come."""
+    """The scheduled times since the last Job: the latest, whether there are more than 100, and the next one."""
 
     latest: datetime | None
     many: bool
@@ -270,7 +270,7 @@ def _start_of_search(owner: CronJob, now: datetime) -> datetime:
 
 
 def find_missed_times(owner: CronJob, schedule: Schedule, now: datetime) -> MissedTimes:
-    """Return the scheduled times up to `now` without a Job; if there are very many, find the latest by bisection."""
+    """Find the scheduled times up to `now` without a Job; after 100 of them, find the latest one by bisection."""
     time, latest, count = schedule.after(_start_of_search(owner, now)), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1

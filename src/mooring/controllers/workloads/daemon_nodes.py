@@ -82,7 +82,7 @@ class DaemonPlacement:
         return suitability
 
     async def evaluate_all(self, nodes: Iterable[Node], clock: Callable[[], float] = perf_counter) -> None:
-        """Evaluate nodes in turns of 20 ms; other controllers run between them: expressions may be expensive."""
+        """Evaluate nodes and cache the results; other controllers run every 20 ms, as CEL may be expensive."""
         until = clock() + _TURN_SECONDS
         for node in nodes:
             self.evaluate(node)
@@ -122,7 +122,7 @@ def pin_spec_to_node(spec: PodSpec, node: str) -> PodSpec:
 
 
 def target_node_of(pod: Pod) -> str:
-    """Return the node that a DaemonSet's pod is bound to, else the one that its affinity names; empty without."""
+    """Return the node that a DaemonSet's pod is bound to, else the one in its affinity, else an empty string."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity

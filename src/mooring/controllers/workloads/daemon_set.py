@@ -30,12 +30,16 @@ NOT_EVALUATED = "NodeAffinityNotJudged"
 
 
 class _PodPlan(msgspec.Struct):
+    """The nodes to create pods for, the pods to delete, and the seconds until the next pass."""
+
     create: list[str] = msgspec.field(default_factory=list)
     delete: list[Pod] = msgspec.field(default_factory=list)
     wait: float | None = None
 
 
 class _SyncState(msgspec.Struct):
+    """A DaemonSet, its pods by node, and the hash of its template, as read in one reconcile."""
+
     key: str
     owner: DaemonSet
     placement: DaemonPlacement
@@ -51,7 +55,7 @@ class _SyncState(msgspec.Struct):
 
 
 class DaemonSetController(WorkloadController[DaemonSet]):
-    """Reconcile DaemonSets."""
+    """The controller of DaemonSets: keeps one pod on every suitable node, and replaces outdated pods."""
 
     name = "daemonset"
     component = "daemonset-controller"
@@ -147,7 +151,10 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         plan.delete.append(pod)
 
     def _find_surplus_pods(self, state: _SyncState, running: Sequence[Pod]) -> list[Pod]:
-        """Return pods to delete: all but the oldest; `maxSurge` also keeps an old one until a new one is available."""
+        """Return a node's pods to delete: all except the oldest.
+
+        With `maxSurge`, an outdated pod is also kept until the new one is available.
+        """
         if not self._max_surge(state, 1):
             return list(running[1:])
         old = [pod for pod in running if not state.is_updated(pod)]

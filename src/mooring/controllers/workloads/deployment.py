@@ -48,7 +48,7 @@ def _without_condition(conditions: Conditions, kind: str) -> list[DeploymentCond
 def with_condition(
     conditions: Conditions, kind: str, content: tuple[str, str, str], now: datetime, *, always: bool = False
 ) -> list[DeploymentCondition]:
-    """Return the conditions with one replaced; unchanged if only its message would differ, unless `always`."""
+    """Return the conditions with that of type `kind` set; unless `always`, not if only its message would change."""
     before = find_condition(conditions, kind)
     if not always and before is not None and (before.status, before.reason) == content[:2]:
         return list(conditions)
@@ -164,6 +164,8 @@ _SIZES = (pace.DESIRED, pace.MAXIMUM)
 
 
 class _Rollout(msgspec.Struct):
+    """A Deployment and its ReplicaSets in one reconcile, with the changes of its status so far."""
+
     key: str
     deployment: Deployment
     new: ReplicaSet | None
@@ -181,7 +183,7 @@ class _Rollout(msgspec.Struct):
 
 
 class DeploymentController(WorkloadController[Deployment]):
-    """Reconcile Deployments."""
+    """The controller of Deployments: rolls out their templates by scaling ReplicaSets."""
 
     name = "deployment"
     component = "deployment-controller"

@@ -59,7 +59,7 @@ def max_unavailable(deployment: Deployment) -> int:
 
 
 def compute_new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -> int:
-    """Return the size to which the current template's ReplicaSet, now `current`, may grow beside the others."""
+    """Return the size to which the current template's ReplicaSet, now `current`, may be scaled within maxSurge."""
     wanted = replicas(deployment)
     if not is_rolling(deployment) or current > wanted:
         return wanted

@@ -34,7 +34,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
-    """Return a short hash of a template and a collision count; Kubernetes' own is different."""
+    """Return a short hash of a template and a collision count; kube-controller-manager would return another one."""
     text = msgspec.json.encode(codec.to_tree(template), order="deterministic")
     return safe_encode(str(fnv1a(text + collision_suffix(collisions))))
 

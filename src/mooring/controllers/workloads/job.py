@@ -43,7 +43,7 @@ class JobDecision(NamedTuple):
 
 
 class JobController(WorkloadController[Job]):
-    """Reconcile Jobs."""
+    """The controller of Jobs: creates pods until enough have succeeded, and counts each pod once."""
 
     name = "job"
     component = "job-controller"

@@ -184,7 +184,7 @@ def _matching_exit_code(wanted: PodFailurePolicyOnExitCodesRequirement, status: 
 
 
 def find_met_success_rule(job: Job, completed: IndexSet) -> str | None:
-    """Return the message of the first success rule that the completed indexes meet."""
+    """Return the message of the first success rule that the completed indexes meet; None if they meet none."""
     policy = job.spec.success_policy
     for index, rule in enumerate(policy.rules if policy is not None else ()):
         chosen = completed
@@ -215,7 +215,7 @@ def end_time(pod: Pod) -> datetime | None:
 
 
 def seconds_to_retry(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
-    """Return the seconds until a pod may be created, which grow with the failures since the last success."""
+    """Return the seconds until a Job may create a pod, which grow with the failures since the last success."""
     last_success = max(filter(None, map(end_time, succeeded)), default=None)
     failures = [
         time for time in map(end_time, failed) if time is not None and (last_success is None or time > last_success)
@@ -227,7 +227,7 @@ def seconds_to_retry(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datet
 
 
 def exceeds_restart_limit(job: Job, active: Iterable[Pod]) -> bool:
-    """Return whether container restarts have used up the backoff limit."""
+    """Return whether restarts of a Job's containers (with restartPolicy OnFailure) have reached its backoff limit."""
     if job.spec.template.spec.restart_policy != "OnFailure" or job.spec.backoff_limit is None:
         return False
     restarts = sum(
@@ -303,7 +303,7 @@ def is_failed(job: Job, pod: Pod) -> bool:
 
 
 def count_pods(job: Job, pods: Sequence[Pod]) -> JobPodCounts:
-    """Return the counts in a Job's status, updated by the pods that have ended since."""
+    """Return a Job's pods by state, and the counts of its status plus the pods that have ended since."""
     before = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
     completions = job.spec.completions or 0
@@ -362,7 +362,7 @@ def _count_failed_pod(job: Job, pod: Pod, tally: JobPodCounts) -> None:
 
 
 def _release_failed_pod(job: Job, pod: Pod, tally: JobPodCounts) -> None:
-    """Mark a failed pod for release, unless the next pod of its index must still copy its number of failures."""
+    """Mark a failed pod for the removal of its finalizer, unless its index has no pod yet that copies its failures."""
     if job.spec.backoff_limit_per_index is not None and is_indexed(job):
         index = index_of(pod)
         settled = index in tally.completed or index in tally.failed_indexes

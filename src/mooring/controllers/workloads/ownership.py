@@ -40,7 +40,7 @@ def _controller_keys(obj: Resource) -> list[str]:
 
 
 class Children(Generic[T]):
-    """The cached objects of one kind, by the workload that controls them."""
+    """Finds the cached objects of one kind by the workload that controls them; adopts, releases and deletes them."""
 
     def __init__(self, informers: Informers, cls: type[T]) -> None:
         self._client = informers.client
@@ -201,7 +201,7 @@ class Expectations:
             pending.versions[informer] = version
 
     def record_deletion(self, key: str, informer: Informer[Any], obj: Resource) -> None:
-        """Record the deletion of a cached object."""
+        """Record that a cached object was deleted on the server."""
         self._get_or_create_pending(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
 
     def is_settled(self, key: str) -> bool:

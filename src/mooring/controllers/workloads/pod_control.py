@@ -65,7 +65,7 @@ class TemplateRejections:
         return wait
 
     def forget(self, owner: Resource) -> None:
-        """Clear the rejections of a workload, after a success or when it is deleted."""
+        """Drop the rejections of a workload, after a success or when the workload is deleted."""
         self._found.pop(owner.metadata.uid, None)
 
 

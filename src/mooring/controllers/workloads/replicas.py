@@ -47,7 +47,7 @@ class PodWriteFailure(msgspec.Struct, frozen=True):
 
 
 class ReplicasController(WorkloadController[R], Generic[R]):
-    """The controller of ReplicaSets or ReplicationControllers."""
+    """The base of the controllers of ReplicaSets and ReplicationControllers."""
 
     status_type: ClassVar[type[Struct]]
     condition_type: ClassVar[type[Any]]
@@ -155,7 +155,7 @@ def with_failure_condition(cls: type[C], old: Sequence[C], failure: PodWriteFail
 
 
 class ReplicaSetController(ReplicasController[ReplicaSet]):
-    """Reconcile ReplicaSets."""
+    """The controller of ReplicaSets."""
 
     name = "replicaset"
     component = "replicaset-controller"
@@ -173,7 +173,7 @@ class ReplicaSetController(ReplicasController[ReplicaSet]):
 
 
 class ReplicationControllerController(ReplicasController[ReplicationController]):
-    """Reconcile ReplicationControllers."""
+    """The controller of ReplicationControllers."""
 
     name = "replicationcontroller"
     component = "replication-controller"

@@ -31,7 +31,7 @@ class TemplateOwnerSpec(Protocol):
 
 
 class RevisionHistory(msgspec.Struct, frozen=True):
-    """The revisions of a workload, oldest first, and the current one."""
+    """The revisions of a workload, oldest first; `update` is the revision of its current template."""
 
     revisions: list[ControllerRevision]
     update: ControllerRevision
@@ -68,7 +68,7 @@ class Revisions:
     async def ensure_current_revision(
         self, key: str, owner: Resource, spec: TemplateOwnerSpec, selector: Selector, collisions: int | None
     ) -> RevisionHistory:
-        """Return a workload's revisions; that of the current template is created, or gets the highest number."""
+        """Create the current template's revision, or give it the highest number; return the workload's revisions."""
         found = await self.children.claim(owner, selector)
         found.sort(key=lambda each: (each.revision, each.metadata.creation_timestamp or "", each.metadata.name))
         wanted = build_template_patch(spec.template)

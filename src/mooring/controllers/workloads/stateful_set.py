@@ -28,6 +28,8 @@ from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, WorkloadC
 
 
 class _SyncState(msgspec.Struct):
+    """A StatefulSet, its current and update revision, and its pods by ordinal, as read in one reconcile."""
+
     key: str
     owner: StatefulSet
     ref: OwnerReference
@@ -56,7 +58,7 @@ class _SyncState(msgspec.Struct):
 
 
 class StatefulSetController(WorkloadController[StatefulSet]):
-    """Reconcile StatefulSets."""
+    """The controller of StatefulSets: creates, replaces and deletes their pods and volume claims in order."""
 
     name = "statefulset"
     component = "statefulset-controller"
@@ -111,7 +113,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         )
 
     async def _update_pods(self, state: _SyncState) -> float | None:
-        """Create, remove and replace pods as far as possible now; return when to retry rejected ones."""
+        """Create, delete and replace pods as far as possible now; return the seconds to wait after a rejection."""
         await self._write_claim_owners(state)
         await self._restore_identity_labels(state)
         vacant = (ordinal for ordinal in stateful_pods.ordinals(state.owner) if ordinal not in state.pods)

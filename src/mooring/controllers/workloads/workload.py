@@ -71,7 +71,7 @@ class WorkloadController(Controller, Generic[W]):
 
     @abstractmethod
     async def sync(self, key: str, owner: W) -> float | None:
-        """Reconcile an existing workload whose caches show all earlier writes; return the seconds to the next pass."""
+        """Reconcile a workload, when caches show its earlier writes; return the seconds to the next pass, or None."""
 
     def selector_of(self, owner: W) -> LabelSelector | None:
         """Return the selector of the workload's pods."""
