@@ -66,11 +66,11 @@ class BatchingTransport:
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         if not self.server_takes_batches or not _may_batch(request):
-            return await self._transport.send(_with_body(request), timeout)
-        queue = self._queues.setdefault(_queue_key_of(request), _WriteQueue())
+            return await self._transport.send(_encode_body(request), timeout)
+        queue = self._queues.setdefault(_make_queue_key(request), _WriteQueue())
         waiting = _PendingWrite(request, timeout, asyncio.get_running_loop().create_future())
         queue.waiting.append(waiting)
-        self._send_soon(queue)
+        self._schedule_batch(queue)
         return await waiting.answer
 
     async def stream(self, request: Request, timeout: float) -> Stream:  # noqa: ASYNC109 - as above
@@ -81,13 +81,13 @@ class BatchingTransport:
 
     # -- how
 
-    def _send_soon(self, queue: _WriteQueue) -> None:
-        """Schedule `_send_waiting` for the event loop's next iteration, when all ready tasks have queued writes."""
+    def _schedule_batch(self, queue: _WriteQueue) -> None:
+        """Schedule `_start_batches` for the event loop's next iteration, when all ready tasks have queued writes."""
         if not queue.is_scheduled and queue.in_flight < _CONCURRENT_BATCHES:
             queue.is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._send_waiting, queue)
+            asyncio.get_running_loop().call_soon(self._start_batches, queue)
 
-    def _send_waiting(self, queue: _WriteQueue) -> None:
+    def _start_batches(self, queue: _WriteQueue) -> None:
         queue.is_scheduled = False
         while queue.waiting and queue.in_flight < _CONCURRENT_BATCHES:
             group = _next_batch(queue.waiting)
@@ -123,11 +123,11 @@ class BatchingTransport:
         finally:
             queue.in_flight -= 1
             if queue.waiting:
-                self._send_soon(queue)
+                self._schedule_batch(queue)
 
     async def _send_alone(self, each: _PendingWrite) -> None:
         try:
-            answer = await self._transport.send(_with_body(each.request), each.timeout)
+            answer = await self._transport.send(_encode_body(each.request), each.timeout)
         except Exception as error:
             if not each.answer.done():
                 each.answer.set_exception(error)
@@ -147,11 +147,11 @@ def _may_batch(request: Request) -> bool:
     )
 
 
-def _queue_key_of(request: Request) -> tuple[str, ...]:
+def _make_queue_key(request: Request) -> tuple[str, ...]:
     """Return what the writes of one batch have in common: method (and whether a deletion follows), resource,
     subresource.
 
-    >>> _queue_key_of(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
+    >>> _make_queue_key(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
     ('PUT', 'pods', 'status')
     """
     parts = request.path.split("/")
@@ -174,7 +174,7 @@ def _next_batch(waiting: deque[_PendingWrite]) -> list[_PendingWrite]:
     return group
 
 
-def _with_body(request: Request) -> Request:
+def _encode_body(request: Request) -> Request:
     """Return a write with its object encoded as its body, if it has only a template and row, for sending it alone."""
     return structs.replace(request, body=request.whole()) if request.whole is not None else request
 
@@ -186,7 +186,7 @@ def _batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWr
     for each in group:
         templated = each.request.templated
         if templated is None:
-            items[id(each)] = (_write(each.request), [each])
+            items[id(each)] = (_make_write(each.request), [each])
             continue
         found = known.get(id(templated.source))
         if found is None:
@@ -194,14 +194,14 @@ def _batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWr
         template, row = found
         key = (templated.collection, template, templated.then_delete, each.request.omit_body)
         if key not in items:
-            items[key] = (_template_write(each.request, templated, template), [])
+            items[key] = (_make_template_write(each.request, templated, template), [])
         items[key][0].rows.append(row)
         items[key][1].append(each)
     for write, writers in items.values():
         if len(write.rows) == 1:  # nothing to share
             alone = writers[0].request
             write.path, write.subresource, write.rows = alone.path, "", []
-            write.body = msgspec.Raw(_with_body(alone).body)
+            write.body = msgspec.Raw(_encode_body(alone).body)
             write.then_delete = msgspec.Raw(alone.then_delete) if alone.then_delete else NOTHING
     requests = [each.request for each in group]
     headers = {name: value for name, value in requests[0].headers.items() if name == "user-agent"}
@@ -212,15 +212,15 @@ def _batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWr
     return sent, [each for _, writers in items.values() for each in writers]
 
 
-def _template_write(request: Request, templated: Templated, template: bytes) -> Write:
-    write = _write(request)
+def _make_template_write(request: Request, templated: Templated, template: bytes) -> Write:
+    write = _make_write(request)
     write.path, write.subresource = templated.collection, templated.subresource
     write.body, write.rows = msgspec.Raw(template), []
     write.then_delete = msgspec.Raw(templated.then_delete) if templated.then_delete else NOTHING
     return write
 
 
-def _write(request: Request) -> Write:
+def _make_write(request: Request) -> Write:
     return Write(
         request.method,
         request.path,

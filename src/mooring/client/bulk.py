@@ -77,7 +77,7 @@ class BulkBinding:
         With an empty list, only find out whether the server supports batches.
         """
         if not bindings:
-            await self._send([])
+            await self._send_batch([])
             return []
         loop = asyncio.get_running_loop()
         waiting = [_PendingBinding(binding, loop.create_future()) for binding in bindings]
@@ -89,11 +89,11 @@ class BulkBinding:
         most = _CONCURRENT_BATCHES if self._server_takes_batches else _CONCURRENT_BINDINGS
         for _ in range(min(number, most - self._busy, len(self._waiting))):
             self._busy += 1
-            worker = asyncio.get_running_loop().create_task(self._send_queued(), name="binding pods")
+            worker = asyncio.get_running_loop().create_task(self._run_worker(), name="binding pods")
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
 
-    async def _send_queued(self) -> None:
+    async def _run_worker(self) -> None:
         try:
             while self._waiting:
                 if self._server_takes_batches and len(self._waiting) > 1:
@@ -108,7 +108,7 @@ class BulkBinding:
         if not taken:
             return
         try:
-            outcomes = await self._send([each.binding for each in taken])
+            outcomes = await self._send_batch([each.binding for each in taken])
         except Exception as error:  # a defect: others are bound nevertheless
             for each in taken:
                 each.fail(error)
@@ -120,14 +120,14 @@ class BulkBinding:
         for each, outcome in zip(taken, outcomes, strict=True):
             each.finish(outcome)
 
-    async def _send(self, bindings: Sequence[Binding]) -> list[Failure | None] | None:
+    async def _send_batch(self, bindings: Sequence[Binding]) -> list[Failure | None] | None:
         """Send bindings as a batch; return None or the error for each. Return None alone without batch support."""
         writes: dict[tuple[str, bytes], tuple[Write, list[int]]] = {}
         for index, binding in enumerate(bindings):
             template, row = rows.split_template(binding)
             place = (binding.metadata.namespace, codec.encode(template))
             if place not in writes:
-                writes[place] = (_binding_batch(*place), [])
+                writes[place] = (_make_batch_write(*place), [])
             writes[place][0].rows.append(row)
             writes[place][1].append(index)
         try:
@@ -167,7 +167,7 @@ class BulkBinding:
             self._start_workers(1)
 
 
-def _binding_batch(namespace: str, template: bytes) -> Write:
+def _make_batch_write(namespace: str, template: bytes) -> Write:
     body = msgspec.Raw(template)
     return Write(
         "POST", f"/api/v1/namespaces/{namespace}/pods", body=body, omit_body=True, subresource="binding", rows=[]

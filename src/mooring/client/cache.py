@@ -122,7 +122,7 @@ class Cache(Generic[T]):
             elif old.metadata.uid != new.metadata.uid:
                 changes += (Change(old, None), Change(None, new))
             elif old.metadata.resource_version != new.metadata.resource_version:
-                _reuse_identity(old.metadata, new.metadata)
+                _reuse_equal_metadata(old.metadata, new.metadata)
                 changes.append(Change(old, new))
             else:
                 return
@@ -131,7 +131,7 @@ class Cache(Generic[T]):
             index.update(key, old, new)
 
 
-def _reuse_identity(old: ObjectMeta, new: ObjectMeta) -> None:
+def _reuse_equal_metadata(old: ObjectMeta, new: ObjectMeta) -> None:
     """Use the cached version's name, uid, and equal labels and annotations in the new one: indexes hold them."""
     new.name, new.uid = old.name, old.uid
     if new.labels == old.labels:

@@ -139,7 +139,7 @@ class Client:
     async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
         """Return the object with a name; raise NotFound if there is none."""
         query = wire.query(resourceVersion=resource_version)
-        response = await self._send("GET", self._path(self.kind(cls), namespace, name), query)
+        response = await self._send("GET", self._build_path(self.kind(cls), namespace, name), query)
         return self._decode(response, cls)
 
     async def find(self, cls: type[T], name: str, namespace: str = "") -> T | None:
@@ -173,8 +173,10 @@ class Client:
             **{"continue": continue_},
             resourceVersion=resource_version,
         )
-        response = await self._send("GET", self._path(kind, namespace), query)
-        return wire.decode_list(response, kind, cls, self._conversion_to(cls), None if managed_fields else self._parts)
+        response = await self._send("GET", self._build_path(kind, namespace), query)
+        return wire.decode_list(
+            response, kind, cls, self._find_conversion(cls), None if managed_fields else self._parts
+        )
 
     async def list(
         self,
@@ -241,8 +243,8 @@ class Client:
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",
             **({} if managed_fields or last_states else {for_caches.PARAMETER: "true"}),
         )
-        request = Request("GET", self._path(kind, namespace), query, self._get_headers)
-        opened, conversion = partial(self._open, request), self._conversion_to(cls)
+        request = Request("GET", self._build_path(kind, namespace), query, self._get_headers)
+        opened, conversion = partial(self._open_stream, request), self._find_conversion(cls)
         parts = None if managed_fields else self._parts
         return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
 
@@ -277,7 +279,7 @@ class Client:
         by_prefix: dict[str, list_of[Kind]] = {}
         for kind in kinds:
             by_prefix.setdefault(wire.path_prefix(kind), []).append(kind)
-        answers = await asyncio.gather(*map(self._group_version, by_prefix))
+        answers = await asyncio.gather(*map(self._get_discovery_document, by_prefix))
         return {
             kind
             for kinds, answer in zip(by_prefix.values(), answers, strict=True)
@@ -285,7 +287,7 @@ class Client:
             if answer is not None and wire.has_resource(answer, kind.plural)
         }
 
-    async def _group_version(self, prefix: str) -> Response | None:
+    async def _get_discovery_document(self, prefix: str) -> Response | None:
         try:
             return await self._send("GET", prefix)
         except errors.NotFound:
@@ -296,7 +298,7 @@ class Client:
     async def create(self, obj: T, *, dry_run: bool = False, field_manager: str = "", field_validation: str = "") -> T:
         """Create an object; return it as stored. Raise AlreadyExists if its name is taken, Invalid if it is refused."""
         kind, body = self._encode(obj)
-        path = self._path(kind, obj.metadata.namespace)
+        path = self._build_path(kind, obj.metadata.namespace)
         query = wire.write_query(dry_run, field_manager, field_validation)
         return self._decode(await self._send("POST", path, query, body), type(obj))
 
@@ -311,27 +313,27 @@ class Client:
     ) -> T:
         """Replace an object; return it as stored. Raise Conflict if its resourceVersion is stale."""
         kind, body = self._encode(obj)
-        path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
+        path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
         query = wire.write_query(dry_run, field_manager, field_validation)
         return self._decode(await self._send("PUT", path, query, body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
         """Create an object, but let the server omit it from the response. Return None; errors are raised as usual."""
-        await self._send_object("POST", obj)
+        await self._write_object("POST", obj)
 
     async def create_briefly(self, obj: Resource) -> Resource:
         """Create an object; return a Resource with only its name, uid and resourceVersion, all that is decoded."""
-        return Resource(metadata=wire.decode_identity(await self._send_object("POST", obj)))
+        return Resource(metadata=wire.decode_identity(await self._write_object("POST", obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
         """Replace an object, but let the server omit it from the response. Return None; errors are raised as usual."""
-        await self._send_object("PUT", obj, subresource)
+        await self._write_object("PUT", obj, subresource)
 
     async def end_unread(self, obj: Resource, *, grace_period_seconds: int = 0) -> None:
         """Write an object's last status, then delete it: in one request if the server takes batches, else in two."""
         meta = obj.metadata
         options = wire.delete_options(grace_period_seconds, None, meta.uid, None, dry_run=False)
-        response = await self._send_object("PUT", obj, "status", then_delete=options)
+        response = await self._write_object("PUT", obj, "status", then_delete=options)
         if not response.has_deleted:
             await self.delete_unread(type(obj), meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
 
@@ -355,7 +357,7 @@ class Client:
     ) -> T:
         """Patch the named object; return it as stored. `body` is JSON; for `PatchType.JSON`, a list of operations."""
         query = wire.write_query(dry_run, field_manager, field_validation, force=force)
-        path = self._path(self.kind(cls), namespace, name, subresource)
+        path = self._build_path(self.kind(cls), namespace, name, subresource)
         return self._decode(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
 
     async def patch_unread(
@@ -370,7 +372,7 @@ class Client:
     ) -> None:
         """Patch an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         kind = self.kind(cls)
-        path, collection = self._path(kind, namespace, name, subresource), self._path(kind, namespace)
+        path, collection = self._build_path(kind, namespace, name, subresource), self._build_path(kind, namespace)
         templated = Templated(collection, subresource, (name, body), partial(_split_patch, name, body))
         await self._send(
             "PATCH",
@@ -391,7 +393,7 @@ class Client:
         `PatchType.APPLY` applies exactly the given fields.
         """
         kind, body = self._encode(obj)
-        path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
+        path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
         query = wire.write_query(dry_run, field_manager, "", force=force)
         return self._decode(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
 
@@ -409,7 +411,9 @@ class Client:
     ) -> T | Status:
         """Delete an object. Return the object if finalizers or a grace period delay its removal, otherwise a Status."""
         options = wire.delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
-        response = await self._send("DELETE", self._path(self.kind(cls), namespace, name), body=codec.encode(options))
+        response = await self._send(
+            "DELETE", self._build_path(self.kind(cls), namespace, name), body=codec.encode(options)
+        )
         if wire.is_status(response):
             return codec.decode_own(response.body, Status)
         return self._decode(response, cls)
@@ -428,7 +432,7 @@ class Client:
         kind = self.kind(cls)
         body = codec.encode(wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False))
         template = wire.delete_options_body(grace_period_seconds, propagation_policy)
-        path, collection = self._path(kind, namespace, name), self._path(kind, namespace)
+        path, collection = self._build_path(kind, namespace, name), self._build_path(kind, namespace)
         row = Row(name, uid or "")
         templated = self._templated_if_offered(kind, Templated(collection, "", row, lambda: (template, row)))
         await self._send("DELETE", path, body=body, omit_body=True, templated=templated)
@@ -447,13 +451,13 @@ class Client:
         """Delete all objects of a kind that match the selectors, in a namespace or, if it is empty, in all."""
         options = wire.delete_options(grace_period_seconds, propagation_policy, None, None, dry_run)
         query = wire.query(labelSelector=label_selector, fieldSelector=field_selector)
-        await self._send("DELETE", self._path(self.kind(cls), namespace), query, codec.encode(options))
+        await self._send("DELETE", self._build_path(self.kind(cls), namespace), query, codec.encode(options))
 
     # -- subresources
 
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
         """POST `obj`, such as an Eviction, to a subresource of the named `cls`; return the response as its type."""
-        response = await self._post_sub(self.kind(cls), name, namespace, subresource, obj)
+        response = await self._post_subresource(self.kind(cls), name, namespace, subresource, obj)
         return wire.decode(response, type(obj))
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
@@ -467,7 +471,7 @@ class Client:
     async def bind_with(self, binding: Binding) -> None:
         """Bind a pod by sending a complete Binding, which may carry annotations for the pod."""
         meta = binding.metadata
-        await self._post_sub(self.kind(Pod), meta.name, meta.namespace, "binding", binding)
+        await self._post_subresource(self.kind(Pod), meta.name, meta.namespace, "binding", binding)
 
     async def evict(
         self, name: str, namespace: str, *, grace_period_seconds: int | None = None, uid: str | None = None
@@ -477,11 +481,11 @@ class Client:
         if grace_period_seconds is not None or uid is not None:
             options = wire.delete_options(grace_period_seconds, None, uid, None, dry_run=False)
         eviction = Eviction(metadata=ObjectMeta(name=name, namespace=namespace), delete_options=options)
-        await self._post_sub(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
+        await self._post_subresource(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
         """Return the Scale of a workload: its desired and actual replicas."""
-        return wire.decode(await self._send("GET", self._path(self.kind(cls), namespace, name, "scale")), Scale)
+        return wire.decode(await self._send("GET", self._build_path(self.kind(cls), namespace, name, "scale")), Scale)
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
         """Set the desired replicas of a workload by its scale subresource; return the Scale as stored."""
@@ -491,7 +495,7 @@ class Client:
             metadata=ObjectMeta(name=name, namespace=namespace),
             spec=ScaleSpec(replicas=replicas),
         )
-        path = self._path(self.kind(cls), namespace, name, "scale")
+        path = self._build_path(self.kind(cls), namespace, name, "scale")
         return wire.decode(await self._send("PUT", path, body=codec.encode(scale)), Scale)
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
@@ -516,7 +520,7 @@ class Client:
 
     # -- how
 
-    def _path(self, kind: Kind, namespace: str = "", name: str | None = None, subresource: str = "") -> str:
+    def _build_path(self, kind: Kind, namespace: str = "", name: str | None = None, subresource: str = "") -> str:
         """Return the URL path of a collection or, with a name, of an object. Raise ValueError for an unusable name."""
         parts = [wire.path_prefix(kind)]
         if namespace and kind.namespaced:
@@ -532,10 +536,10 @@ class Client:
 
     def _encode(self, obj: Resource) -> tuple[Kind, bytes]:
         """Return the kind of an object, and the object encoded as JSON with kind and apiVersion."""
-        kind, sent = self._with_kind(obj)
+        kind, sent = self._resolve_kind(obj)
         return kind, codec.encode(sent)
 
-    def _with_kind(self, obj: Resource) -> tuple[Kind, Resource]:
+    def _resolve_kind(self, obj: Resource) -> tuple[Kind, Resource]:
         """Return the kind to use for an object, and the object in its version. Raise ValueError without a namespace."""
         kind = self.scheme.kind(obj.api_version, obj.kind) if obj.api_version and obj.kind else None
         kind = self.kind(type(obj)) if kind is None else self._substitutes.get(kind, kind)
@@ -551,7 +555,7 @@ class Client:
             )
         return kind, obj
 
-    def _conversion_to(self, cls: type[T]) -> Callable[[Resource], T] | None:
+    def _find_conversion(self, cls: type[T]) -> Callable[[Resource], T] | None:
         """Return the function that converts the served version to `cls`; None if they are the same."""
         kind = self.kind(cls)
         if kind.type is cls:
@@ -564,20 +568,20 @@ class Client:
             return wire.decode(response, cls)
         return cast("T", self.scheme.convert(wire.decode(response, kind.type), self.scheme.hub(kind)))
 
-    async def _send_object(
+    async def _write_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
     ) -> Response:
         """POST or PUT an object and let the server omit it from the response.
 
         If the transport sends batches, a pod goes as a template, common to many pods, and its own values.
         """
-        (kind, sent), meta = self._with_kind(obj), obj.metadata
-        collection = self._path(kind, meta.namespace)
-        path = collection if method == "POST" else self._path(kind, meta.namespace, meta.name, subresource)
+        (kind, sent), meta = self._resolve_kind(obj), obj.metadata
+        collection = self._build_path(kind, meta.namespace)
+        path = collection if method == "POST" else self._build_path(kind, meta.namespace, meta.name, subresource)
         last, templated = codec.encode(then_delete) if then_delete is not None else b"", None
         if not meta.managed_fields:
             ending = then_delete and wire.delete_options_body(then_delete.grace_period_seconds, None)
-            made = Templated(collection, subresource, obj, partial(_split, sent), ending or b"")
+            made = Templated(collection, subresource, obj, partial(_split_object, sent), ending or b"")
             templated = self._templated_if_offered(kind, made)
         if templated is None:
             body = codec.encode(sent)
@@ -590,12 +594,14 @@ class Client:
         is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
         return templated if is_offered else None
 
-    async def _post_sub(
+    async def _post_subresource(
         self, kind: Kind, name: str, namespace: str, subresource: str, obj: Resource, *, attempts: int = _ATTEMPTS
     ) -> Response:
         own = self.kind(type(obj))
         body = codec.encode(structs.replace(obj, api_version=own.api_version, kind=own.kind))
-        return await self._send("POST", self._path(kind, namespace, name, subresource), body=body, attempts=attempts)
+        return await self._send(
+            "POST", self._build_path(kind, namespace, name, subresource), body=body, attempts=attempts
+        )
 
     async def _send(
         self,
@@ -636,7 +642,7 @@ class Client:
         self._headers_of[accept, content_type] = headers
         return headers
 
-    async def _open(self, request: Request) -> Stream:
+    async def _open_stream(self, request: Request) -> Stream:
         stream = await self._transport.stream(request, _TIMEOUT_SECONDS)
         if stream.status < 400:
             return stream
@@ -647,7 +653,7 @@ class Client:
         raise wire.status_error(stream.status, body)
 
 
-def _split(obj: Resource) -> tuple[bytes, Row]:
+def _split_object(obj: Resource) -> tuple[bytes, Row]:
     """Split an object for a batch: JSON common to many objects (the template), and its own values (the row)."""
     template, row = rows.split_template(obj)
     template.metadata.creation_timestamp, row.creation_timestamp = None, ""  # the server has it

@@ -158,24 +158,24 @@ class ExecPlugin:
     async def current(self) -> Credential:
         async with self._lock:
             if self._credential is None or (self._expires and self._clock.now() >= self._expires - _EXPIRY_MARGIN):
-                status = await self._run()
-                self._credential, self._expires = self._credential_from(status)
+                status = await self._run_program()
+                self._credential, self._expires = self._build_credential(status)
             return self._credential
 
     def reject(self) -> bool:
         self._credential = None
         return True
 
-    def _credential_from(self, status: _ExecStatus) -> tuple[Credential, datetime | None]:
+    def _build_credential(self, status: _ExecStatus) -> tuple[Credential, datetime | None]:
         certificate, key = status.client_certificate_data, status.client_key_data
         if not status.token and not certificate:
-            raise self._error("it printed neither a token nor a certificate")
+            raise self._make_error("it printed neither a token nor a certificate")
         if bool(certificate) != bool(key):
-            raise self._error("it printed only one of clientCertificateData and clientKeyData")
+            raise self._make_error("it printed only one of clientCertificateData and clientKeyData")
         try:
             expires = times.parse(status.expiration_timestamp) if status.expiration_timestamp else None
         except times.TimeError as error:
-            raise self._error(f"expirationTimestamp: {error}") from None
+            raise self._make_error(f"expirationTimestamp: {error}") from None
         credential = self._base
         if status.token:
             credential = replace(credential, authorization=f"Bearer {status.token}")
@@ -183,9 +183,9 @@ class ExecPlugin:
             credential = replace(credential, certificate=certificate.encode(), key=key.encode())
         return credential, expires
 
-    async def _run(self) -> _ExecStatus:
+    async def _run_program(self) -> _ExecStatus:
         command = self._command
-        interactive = self._interactive()
+        interactive = self._is_interactive()
         spec: dict[str, Any] = {"interactive": interactive}
         if self._cluster is not None:
             spec["cluster"] = self._cluster
@@ -201,39 +201,41 @@ class ExecPlugin:
                 env=environment,
             )
         except OSError as error:
-            raise self._error(error.strerror or str(error)) from None
+            raise self._make_error(error.strerror or str(error)) from None
         try:
             async with asyncio.timeout(_EXEC_SECONDS):
                 output, _ = await process.communicate()
         except TimeoutError:
-            raise self._error(f"it did not end within {_EXEC_SECONDS:g} s") from None
+            raise self._make_error(f"it did not end within {_EXEC_SECONDS:g} s") from None
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode != 0:
-            raise self._error(f"it ended with exit code {process.returncode}")
+            raise self._make_error(f"it ended with exit code {process.returncode}")
         return self._read(output)
 
     def _read(self, output: bytes) -> _ExecStatus:
         try:
             printed = msgspec.json.decode(output, type=_ExecCredential)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise self._error(f"what it printed is no ExecCredential: {error}") from None
+            raise self._make_error(f"what it printed is no ExecCredential: {error}") from None
         if printed.kind != "ExecCredential" or printed.api_version != self._command.api_version:
             got = f"{printed.api_version} {printed.kind}"
-            raise self._error(f"it printed {got!r}, expected {self._command.api_version} ExecCredential")
+            raise self._make_error(f"it printed {got!r}, expected {self._command.api_version} ExecCredential")
         if printed.status is None:
-            raise self._error("what it printed has no status")
+            raise self._make_error("what it printed has no status")
         return printed.status
 
-    def _interactive(self) -> bool:
+    def _is_interactive(self) -> bool:
         mode = self._command.interactive_mode
         available = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
         if mode == "Always" and not available:
-            raise self._error("it wants to ask questions (interactiveMode: Always), and standard input is no terminal")
+            raise self._make_error(
+                "it wants to ask questions (interactiveMode: Always), and standard input is no terminal"
+            )
         return available and mode != "Never"
 
-    def _error(self, why: str) -> CredentialsError:
+    def _make_error(self, why: str) -> CredentialsError:
         hint = f"\n{self._command.install_hint}" if self._command.install_hint else ""
         return CredentialsError(f"the exec plugin {self._command.command!r} gave no credentials: {why}{hint}")

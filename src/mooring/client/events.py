@@ -67,7 +67,7 @@ _LimitKey = tuple[str, str]
 """The namespace and reason of an event; events with the same ones share a rate limit."""
 
 
-class _Call(msgspec.Struct, frozen=True):
+class _EventCall(msgspec.Struct, frozen=True):
     """The arguments of one call of `EventRecorder.event`, and the time of the call."""
 
     regarding: ObjectReference
@@ -85,10 +85,10 @@ class _Call(msgspec.Struct, frozen=True):
         return self.regarding.namespace, self.reason
 
 
-class _Series(msgspec.Struct):
+class _EventSeries(msgspec.Struct):
     """Repetitions of one event (same object, reason, note), counted; its Event object is built when it is written."""
 
-    first: _Call
+    first: _EventCall
     last: datetime
     name: str = ""
     """The name of the Event object; empty before the first attempt to write it."""
@@ -111,11 +111,11 @@ class EventRecorder:
         self._clock = client.clock
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
-        self._calls: deque[_Call] = deque()
-        self._unwritten: dict[_Key, _Series] = {}
+        self._calls: deque[_EventCall] = deque()
+        self._unwritten: dict[_Key, _EventSeries] = {}
         self._unwritten_by_limit: Counter[_LimitKey] = Counter()
         """The number of unwritten events of each namespace and reason."""
-        self._series: BoundedCache[_Key, _Series] = BoundedCache(_MAX_SERIES)
+        self._series: BoundedCache[_Key, _EventSeries] = BoundedCache(_MAX_SERIES)
         self._budgets: BoundedCache[_Key, TokenBucket] = BoundedCache(_MAX_SERIES)
         """The token bucket for events of each object and reason."""
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
@@ -138,33 +138,33 @@ class EventRecorder:
         """Queue an event about an object, without waiting. `action` says what was done about it (default: reason)."""
         reference = regarding if isinstance(regarding, ObjectReference) else self.reference(regarding)
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        self._calls.append(_Call(reference, type, reason, action, note, related, now, monotonic))
-        if len(self._queue) < _MAX_AT_ONCE or self._waiting >= _MAX_WAITING:
+        self._calls.append(_EventCall(reference, type, reason, action, note, related, now, monotonic))
+        if len(self._queue) < _MAX_AT_ONCE or self._waiting_count >= _MAX_WAITING:
             self._process_calls()
 
     def _process_calls(self, most: int = _MAX_WAITING) -> None:
         """Turn queued calls of `event`, the `most` oldest ones, into event series to write."""
         for _ in range(min(most, len(self._calls))):
-            self._process(self._calls.popleft())
+            self._process_call(self._calls.popleft())
 
-    def _process(self, happened: _Call) -> None:
+    def _process_call(self, happened: _EventCall) -> None:
         regarding, related = happened.regarding, happened.related
         about = (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid)
         text = (happened.type, happened.reason, happened.action, happened.note, related.name if related else "")
         key = (*about, *text)
-        series = self._find(key)
+        series = self._find_series(key)
         if series is not None and (happened.at - series.last).total_seconds() < _SERIES_SECONDS:
             series.count += 1
             series.last = happened.at
             self._queue.add_after(key, _COUNT_SECONDS)
             return
         limit_key, budget_key = happened.limit_key, (*about, happened.reason)
-        if not self._has_room(limit_key) or not self._has_budget(budget_key, happened.monotonic):
+        if not self._has_queue_space(limit_key) or not self._is_within_rate_limit(budget_key, happened.monotonic):
             self.dropped += 1
             return
         if key not in self._unwritten:
             self._unwritten_by_limit[limit_key] += 1
-        self._unwritten[key] = _Series(happened, happened.at)
+        self._unwritten[key] = _EventSeries(happened, happened.at)
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
@@ -182,7 +182,7 @@ class EventRecorder:
     def start(self) -> None:
         """Start the background task that writes events."""
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write_all())
+            self._writer = asyncio.create_task(self._run_writer())
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Write the queued events for at most `seconds`, then end the background task."""
@@ -205,7 +205,7 @@ class EventRecorder:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _has_budget(self, key: _Key, now: float) -> bool:
+    def _is_within_rate_limit(self, key: _Key, now: float) -> bool:
         budget = self._budgets.get(key)
         if budget is None:
             budget = TokenBucket.full(1 / _REFILL_SECONDS, _BURST, now)
@@ -213,11 +213,11 @@ class EventRecorder:
         return not budget.take(now)
 
     @property
-    def _waiting(self) -> int:
+    def _waiting_count(self) -> int:
         """Return the number of queued events; those of calls not yet grouped into series count one each."""
         return len(self._unwritten) + len(self._calls)
 
-    def _has_room(self, limit_key: _LimitKey) -> bool:
+    def _has_queue_space(self, limit_key: _LimitKey) -> bool:
         """Return whether an event may be queued; if the queue is full, only when its reason and namespace have few."""
         if len(self._unwritten) < _MAX_WAITING:
             return True
@@ -233,10 +233,10 @@ class EventRecorder:
             )
         return has_room
 
-    def _find(self, key: _Key) -> _Series | None:
+    def _find_series(self, key: _Key) -> _EventSeries | None:
         return self._unwritten.get(key) or self._series.get(key)
 
-    def _finish(self, key: _Key, series: _Series) -> None:
+    def _finish_series(self, key: _Key, series: _EventSeries) -> None:
         """Remove a written event series from the queue, and remember it for repetitions."""
         self._queue.forget(key)
         if self._unwritten.get(key) is not series:
@@ -248,7 +248,7 @@ class EventRecorder:
         if not self._unwritten_by_limit[limit_key]:
             del self._unwritten_by_limit[limit_key]
 
-    async def _write_all(self) -> None:
+    async def _run_writer(self) -> None:
         while (key := await self._queue.get()) is not None:
             await self._yield_to_urgent_writes(key)
             while self._calls:
@@ -259,7 +259,7 @@ class EventRecorder:
                 more = await self._queue.get()
                 keys += [more] if more is not None else []
             try:
-                await asyncio.gather(*map(self._write, keys))
+                await asyncio.gather(*map(self._write_series, keys))
             finally:
                 for each in keys:
                     self._queue.done(each)
@@ -273,19 +273,19 @@ class EventRecorder:
 
     async def _yield_to_urgent_writes(self, key: _Key) -> None:
         """Wait while the component is busy with more urgent writes, unless the event is old or many are queued."""
-        series = self._find(key)
+        series = self._find_series(key)
         while (
             series is not None
             and self._is_busy is not None
             and self._is_busy()
             and not self._closing.is_set()
-            and self._waiting < _MAX_PATIENT
+            and self._waiting_count < _MAX_PATIENT
             and (self._clock.now() - series.last).total_seconds() < _PATIENCE_SECONDS
         ):
             await self._pause(_RECHECK_SECONDS)
 
-    async def _write(self, key: _Key) -> None:
-        series = self._find(key)
+    async def _write_series(self, key: _Key) -> None:
+        series = self._find_series(key)
         if series is None or series.is_given_up or series.count == series.written:
             return
         count = series.count
@@ -293,7 +293,7 @@ class EventRecorder:
             if series.written:
                 await self._update_series(series, count)
             else:
-                await self._create(series, count)
+                await self._create_event(series, count)
         except (StatusError, ClientError) as error:
             if _is_retriable(error) and self._queue.failures(key) + 1 < _ATTEMPTS:
                 self._queue.add_rate_limited(key)
@@ -303,9 +303,9 @@ class EventRecorder:
             series.is_given_up = True
         else:
             series.written = count
-        self._finish(key, series)
+        self._finish_series(key, series)
 
-    async def _create(self, series: _Series, count: int) -> None:
+    async def _create_event(self, series: _EventSeries, count: int) -> None:
         first = series.first
         if not series.name:
             self._named += 1  # several events may happen within a microsecond
@@ -328,13 +328,13 @@ class EventRecorder:
         with suppress(errors.AlreadyExists):  # by an attempt whose response was lost
             await self._client.create_unread(event)
 
-    async def _update_series(self, series: _Series, count: int) -> None:
+    async def _update_series(self, series: _EventSeries, count: int) -> None:
         series_patch = {"series": {"count": count, "lastObservedTime": times.to_microseconds(series.last)}}
         namespace = series.first.regarding.namespace or "default"
         try:
             await self._client.patch_unread(Event, series.name, series_patch, namespace, type=PatchType.MERGE)
         except errors.NotFound:  # events do not live long
-            await self._create(series, count)
+            await self._create_event(series, count)
 
 
 def _is_retriable(error: Exception) -> bool:

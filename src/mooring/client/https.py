@@ -69,7 +69,7 @@ class HttpsTransport:
                     self._slots.release()
         except TimeoutError:
             raise self._deadline_error(request, timeout) from None
-        return Response(reply.status, reply.headers, b"".join(reply.parts), _warnings_in(reply.lines))
+        return Response(reply.status, reply.headers, b"".join(reply.parts), _parse_warnings(reply.lines))
 
     async def stream(self, request: Request, timeout: float) -> "HttpsStream":  # noqa: ASYNC109 - as above
         try:
@@ -85,7 +85,7 @@ class HttpsTransport:
     def retire(self) -> None:
         """Open no more connections, and close busy ones when their requests are done."""
         self._closed = True
-        self._close_idle()
+        self._close_idle_connections()
 
     async def close(self) -> None:
         self._closed = True
@@ -99,7 +99,7 @@ class HttpsTransport:
         credential = await self._connection.credentials.current()
         data = self._serialize_request(request, credential)
         while True:
-            channel = self._take_idle(credential) or await self._connect(credential)
+            channel = self._take_idle_connection(credential) or await self._open_connection(credential)
             reused, now = channel.used, asyncio.get_running_loop().time
             asked = now()
             try:
@@ -108,16 +108,16 @@ class HttpsTransport:
                 reply = channel.ask(data, in_pieces=in_pieces, longest=request.max_response_bytes)
                 await (reply.head or reply.end)
             except BaseException as error:
-                self._release(channel)
+                self._release_connection(channel)
                 if not channel.has_received:
                     if isinstance(error, asyncio.CancelledError) and now() - asked > _SILENT_SECONDS:
-                        self._close_idle()
+                        self._close_idle_connections()
                     is_harmless = request.method == "GET" or request.is_repeatable
                     if isinstance(error, DisconnectedError) and reused and is_harmless:
                         continue
                 raise
             if not in_pieces:
-                self._release(channel)
+                self._release_connection(channel)
             return reply
 
     def _serialize_request(self, request: Request, credential: Credential) -> bytes:
@@ -126,13 +126,13 @@ class HttpsTransport:
             length = ""
         try:
             first = request_line(request.method, f"{self._base}{request.target}")
-            headers = self._headers(request.headers, credential)
+            headers = self._format_headers(request.headers, credential)
         except HeadError as error:
             raise ConnectError(f"nothing was sent: {error}") from None
         head = f"{first}{headers}{length}\r\n"
         return head.encode("latin-1", "replace") + request.body
 
-    def _headers(self, headers: Mapping[str, str], credential: Credential) -> str:
+    def _format_headers(self, headers: Mapping[str, str], credential: Credential) -> str:
         """Return the request's headers as HTTP text. Cached, because most requests have the same ones as the last."""
         known, known_credential, text = self._last_headers
         if known is not headers or known_credential is not credential:
@@ -143,9 +143,9 @@ class HttpsTransport:
             self._last_headers = headers, credential, text
         return text
 
-    def _take_idle(self, credential: Credential) -> "_PooledConnection | None":
+    def _take_idle_connection(self, credential: Credential) -> "_PooledConnection | None":
         """Remove and return the most recently used open connection that is free; None if there is none."""
-        self._use_identity(credential)
+        self._use_client_certificate(credential)
         now = asyncio.get_running_loop().time()
         while self._idle:
             channel = self._idle.pop()
@@ -154,7 +154,7 @@ class HttpsTransport:
             channel.abort()
         return None
 
-    def _release(self, channel: "_PooledConnection") -> None:
+    def _release_connection(self, channel: "_PooledConnection") -> None:
         if channel.usable and channel in self._open and not self._closed and channel.context is self._context:
             if not channel.idle_since and channel.tls is not None and not channel.tls.session_reused:
                 self._session = channel.tls.session  # with its first answer came what can be resumed
@@ -163,10 +163,10 @@ class HttpsTransport:
         else:
             channel.abort()
 
-    async def _connect(self, credential: Credential) -> "_PooledConnection":
+    async def _open_connection(self, credential: Credential) -> "_PooledConnection":
         if self._closed:
             raise ConnectError("this client was closed")
-        self._use_identity(credential)
+        self._use_client_certificate(credential)
         name = self._connection.tls_server_name or self._host
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
@@ -186,25 +186,25 @@ class HttpsTransport:
             raise ConnectError(f"{self._connection.server}: {error.strerror or error}") from error
         return channel
 
-    def _use_identity(self, credential: Credential) -> None:
+    def _use_client_certificate(self, credential: Credential) -> None:
         """Use a credential's client certificate for new connections; if it has changed, close the free ones."""
         identity = (credential.certificate, credential.key)
         if not self._secure or identity == self._identity:
             return
-        self._context = _tls_context(self._connection, credential)
-        self._context.sslobject_class = self._resuming_class()
+        self._context = _make_tls_context(self._connection, credential)
+        self._context.sslobject_class = self._make_resuming_class()
         self._session = None
         self._identity = identity
-        self._close_idle()
+        self._close_idle_connections()
 
-    def _resuming_class(self) -> type[ssl.SSLObject]:
+    def _make_resuming_class(self) -> type[ssl.SSLObject]:
         """Return a class of TLS connections that resume the last session.
 
         A full handshake costs client and server more than a request, and a burst of writes opens dozens of connections.
         """
         transport = self
 
-        class Resuming(ssl.SSLObject):
+        class SessionResumingTls(ssl.SSLObject):
             has_begun = False
 
             def do_handshake(self) -> None:
@@ -214,9 +214,9 @@ class HttpsTransport:
                         self.session = transport._session
                 super().do_handshake()
 
-        return Resuming
+        return SessionResumingTls
 
-    def _close_idle(self) -> None:
+    def _close_idle_connections(self) -> None:
         for channel in self._idle:
             channel.abort()
         self._idle.clear()
@@ -351,7 +351,7 @@ class _PooledConnection(asyncio.Protocol):
         self.context = transport.get_extra_info("sslcontext")
         connected = transport.get_extra_info("socket")
         if connected is not None:
-            _keep_alive(connected)
+            _enable_keep_alive(connected)
 
     def data_received(self, data: bytes) -> None:
         self.has_received = True
@@ -362,13 +362,13 @@ class _PooledConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(f"the server sent what is no HTTP: {error}")
+            self._fail_response(f"the server sent what is no HTTP: {error}")
             self.abort()
             return
         if not reply.has_head:
             reply.head_bytes += len(data)
             if reply.head_bytes > _MAX_HEAD_BYTES:
-                self._fail(f"the server sent more than {_MAX_HEAD_BYTES} bytes of headers")
+                self._fail_response(f"the server sent more than {_MAX_HEAD_BYTES} bytes of headers")
                 self.abort()
         reply.wake_reader()
 
@@ -380,7 +380,7 @@ class _PooledConnection(asyncio.Protocol):
             self._reply = None
             reply.finish()
             return
-        self._fail(f"the server closed the connection{f': {exc}' if exc else ''}")
+        self._fail_response(f"the server closed the connection{f': {exc}' if exc else ''}")
 
     # -- called by the parser
 
@@ -433,13 +433,13 @@ class _PooledConnection(asyncio.Protocol):
             self._broken = True
         reply.finish()
 
-    def _fail(self, why: str) -> None:
+    def _fail_response(self, why: str) -> None:
         reply, self._reply = self._reply, None
         if reply is not None:
             reply.finish(DisconnectedError(why))
 
 
-def _keep_alive(connected: socket.socket) -> None:
+def _enable_keep_alive(connected: socket.socket) -> None:
     """Enable TCP keep-alive, so that a lost server is noticed within a minute even if a watch is silent."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
@@ -448,7 +448,7 @@ def _keep_alive(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _tls_context(connection: Connection, credential: Credential) -> ssl.SSLContext:
+def _make_tls_context(connection: Connection, credential: Credential) -> ssl.SSLContext:
     try:
         authority = connection.certificate_authority.decode("ascii") or None
         context = ssl.create_default_context(cadata=authority)
@@ -468,7 +468,7 @@ def _tls_context(connection: Connection, credential: Credential) -> ssl.SSLConte
     return context
 
 
-def _warnings_in(lines: Sequence[tuple[bytes, bytes]]) -> tuple[str, ...]:
+def _parse_warnings(lines: Sequence[tuple[bytes, bytes]]) -> tuple[str, ...]:
     headers = [value for name, value in lines if len(name) == len("warning") and name.lower() == b"warning"]
     if not headers:
         return ()

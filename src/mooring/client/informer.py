@@ -162,7 +162,7 @@ class Informer(Generic[T]):
         """Register a function that gets each list of changes received together; first, cached objects as additions."""
         self._handlers.append(handler)
         if self._cache.objects:
-            self._deliver([Change(None, obj) for obj in self._cache.objects.values()], [handler])
+            self._call_handlers([Change(None, obj) for obj in self._cache.objects.values()], [handler])
 
     def remove_batch_handler(self, handler: BatchHandler[T]) -> None:
         self._handlers.remove(handler)
@@ -175,27 +175,27 @@ class Informer(Generic[T]):
             wait = 0.0
             try:
                 if not self._version:
-                    await self._list()
-                await self._follow()
+                    await self._list_objects()
+                await self._watch_objects()
             except (StatusError, ClientError) as error:
-                wait = self._delay_after(error)
+                wait = self._handle_error(error)
             if wait:
                 await self._client.clock.sleep(wait)
 
-    def _delay_after(self, error: StatusError | ClientError) -> float:
+    def _handle_error(self, error: StatusError | ClientError) -> float:
         """Log a failed list or watch and return the seconds to wait; after an expired version, list again next."""
         self._failures += 1
         if isinstance(error, errors.Forbidden):
             self._answered.set()
-        if _version_is_unknown(error):
+        if _is_unknown_version(error):
             log.info("listing %s again: %s", self._kind.plural, error)
             self._version = ""
             return self._backoff.delay(self._failures - 1)  # the first time there is nothing to wait for
         level = logging.WARNING if self._failures > 1 else logging.INFO
         log.log(level, "cannot follow %s, trying again: %s", self._kind.plural, error)
-        return max(self._backoff.delay(self._failures), _retry_after(error))
+        return max(self._backoff.delay(self._failures), _get_retry_after(error))
 
-    async def _list(self) -> None:
+    async def _list_objects(self) -> None:
         # A later stale list would undo changes, and an answer that is too large may come in pages.
         allow_stale = self._allow_stale and not self.has_synced and not self._failures
         async with self._turns:
@@ -212,12 +212,12 @@ class Informer(Generic[T]):
         for begin in range(0, len(changes), _MAX_CHANGES_AT_ONCE):
             if begin:
                 await asyncio.sleep(0)
-            self._deliver(changes[begin : begin + _MAX_CHANGES_AT_ONCE], handlers)
+            self._call_handlers(changes[begin : begin + _MAX_CHANGES_AT_ONCE], handlers)
         self._version = listing.resource_version
         self._synced.set()
         self._answered.set()
 
-    async def _follow(self) -> None:
+    async def _watch_objects(self) -> None:
         """Apply a watch's events until the server ends it. Raise DisconnectedError if it ends at once, eventless."""
         clock = self._client.clock
         begun = clock.monotonic()
@@ -253,24 +253,24 @@ class Informer(Generic[T]):
                         set_at = now()
                         silence.reschedule(set_at + _SILENT_SECONDS)
                     self._failures = 0
-                    await self._apply_all(events)
+                    await self._apply_in_chunks(events)
         except TimeoutError:
             raise DisconnectedError(f"the watch sent nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
         return has_events
 
-    async def _apply_all(self, events: list[WatchEvent[T]]) -> None:
+    async def _apply_in_chunks(self, events: list[WatchEvent[T]]) -> None:
         for begin in range(0, len(events), _MAX_EVENTS_AT_ONCE):
             if begin:
                 await asyncio.sleep(0)
-            self._apply(events[begin : begin + _MAX_EVENTS_AT_ONCE])
+            self._apply_events(events[begin : begin + _MAX_EVENTS_AT_ONCE])
 
-    def _apply(self, events: list[WatchEvent[T]]) -> None:
+    def _apply_events(self, events: list[WatchEvent[T]]) -> None:
         changes = self._cache.apply(events)
         self._version = events[-1].object.metadata.resource_version or self._version
         if changes:
-            self._deliver(changes, self._handlers)
+            self._call_handlers(changes, self._handlers)
 
-    def _deliver(self, changes: Sequence[Change[T]], handlers: Sequence[BatchHandler[T]]) -> None:
+    def _call_handlers(self, changes: Sequence[Change[T]], handlers: Sequence[BatchHandler[T]]) -> None:
         for handler in list(handlers):
             try:
                 handler(changes)
@@ -311,15 +311,15 @@ class Subscription(Informer[T]):
     async def run(self) -> None:
         """Relay the other informer's changes to the handlers until cancelled."""
         await self._source.wait_for_sync()
-        self._source.add_batch_handler(self._relay)
+        self._source.add_batch_handler(self._relay_changes)
         self._synced.set()
         try:
             await asyncio.Event().wait()
         finally:
-            self._source.remove_batch_handler(self._relay)
+            self._source.remove_batch_handler(self._relay_changes)
 
-    def _relay(self, changes: Sequence[Change[T]]) -> None:
-        self._deliver(changes, self._handlers)
+    def _relay_changes(self, changes: Sequence[Change[T]]) -> None:
+        self._call_handlers(changes, self._handlers)
 
 
 class Informers:
@@ -366,7 +366,7 @@ class Informers:
                 )
             )
             if self._running:
-                self._start(informer)
+                self._start_informer(informer)
         return informer
 
     def follows(self, cls: type[Resource]) -> bool:
@@ -378,7 +378,7 @@ class Informers:
         if not self._running:
             self._running = True
             for informer in self._informers.values():
-                self._start(informer)
+                self._start_informer(informer)
 
     def forget(self, cls: type[Resource]) -> None:
         """Stop and remove the informers of a custom kind that was deleted."""
@@ -406,18 +406,18 @@ class Informers:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _start(self, informer: Informer[Any]) -> None:
+    def _start_informer(self, informer: Informer[Any]) -> None:
         task = asyncio.create_task(informer.run())
-        task.add_done_callback(_log_failure)
+        task.add_done_callback(_log_informer_failure)
         self._tasks[informer] = task
 
 
-def _log_failure(task: asyncio.Task[None]) -> None:
+def _log_informer_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("an informer has failed and its cache is no longer up to date", exc_info=error)
 
 
-def _version_is_unknown(error: Exception) -> bool:
+def _is_unknown_version(error: Exception) -> bool:
     """Return whether an error says that the requested version is compacted, or newer than any that the server has."""
     if isinstance(error, errors.Gone):
         return True
@@ -425,7 +425,7 @@ def _version_is_unknown(error: Exception) -> bool:
     return details is not None and any(cause.reason == _TOO_LARGE for cause in details.causes)
 
 
-def _retry_after(error: Exception) -> float:
+def _get_retry_after(error: Exception) -> float:
     """Return the seconds that the error's Retry-After asks to wait; 0 if it has none."""
     details = error.status.details if isinstance(error, StatusError) else None
     return float(details.retry_after_seconds) if details else 0.0

@@ -64,9 +64,9 @@ def load(
     environment = os.environ if environment is None else environment
     clock = clock or SystemClock()
     if path is not None:
-        return _merged_connection({Path(path): _read(Path(path))}, context, clock)
-    candidates = _default_paths(environment)
-    files = {candidate: _read(candidate) for candidate in candidates if candidate.is_file()}
+        return _merged_connection({Path(path): _read_kubeconfig(Path(path))}, context, clock)
+    candidates = _default_kubeconfig_paths(environment)
+    files = {candidate: _read_kubeconfig(candidate) for candidate in candidates if candidate.is_file()}
     if files:
         return _merged_connection(files, context, clock)
     if "KUBERNETES_SERVICE_HOST" in environment and (_SERVICE_ACCOUNT / "token").is_file():
@@ -82,7 +82,7 @@ def in_cluster(environment: Mapping[str, str], account: Path, clock: Clock) -> C
     return Connection(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         credentials=TokenFile(account / "token", clock),
-        certificate_authority=_file_content(account / "ca.crt", "the service account"),
+        certificate_authority=_read_file(account / "ca.crt", "the service account"),
         namespace=namespace.read_text().strip() if namespace.is_file() else "default",
     )
 
@@ -140,7 +140,7 @@ class _Config(msgspec.Struct, rename="kebab"):
     contexts: list[_NamedEntry] | None = None
 
 
-def _default_paths(environment: Mapping[str, str]) -> list[Path]:
+def _default_kubeconfig_paths(environment: Mapping[str, str]) -> list[Path]:
     listed = [text for text in environment.get("KUBECONFIG", "").split(os.pathsep) if text]
     if listed:
         return list(dict.fromkeys(Path(text) for text in listed))
@@ -148,8 +148,8 @@ def _default_paths(environment: Mapping[str, str]) -> list[Path]:
     return [(Path(home) if home else Path.home()) / ".kube" / "config"]
 
 
-def _read(path: Path) -> _Config:
-    content = _file_content(path, "the kubeconfig")
+def _read_kubeconfig(path: Path) -> _Config:
+    content = _read_file(path, "the kubeconfig")
     try:
         documents = codec.read_yaml(content)
         tree = documents[0].tree if documents else {}
@@ -184,9 +184,9 @@ class _EntryInFile(msgspec.Struct, Generic[E], frozen=True):
 
 def _merged_connection(files: Mapping[Path, _Config], context: str, clock: Clock) -> Connection:
     """Return a context's connection; the first file's entry of a name counts. Raise ConfigError for a missing entry."""
-    clusters: dict[str, _EntryInFile[_Cluster]] = _merge(files, "cluster")
-    users: dict[str, _EntryInFile[_User]] = _merge(files, "user")
-    contexts: dict[str, _EntryInFile[_Context]] = _merge(files, "context")
+    clusters: dict[str, _EntryInFile[_Cluster]] = _merge_entries(files, "cluster")
+    users: dict[str, _EntryInFile[_User]] = _merge_entries(files, "user")
+    contexts: dict[str, _EntryInFile[_Context]] = _merge_entries(files, "context")
     paths, names = ", ".join(map(str, files)), ", ".join(sorted(contexts)) or "none"
     name = context or next(filter(None, (config.current_context for config in files.values())), "")
     if not name:
@@ -201,10 +201,10 @@ def _merged_connection(files: Mapping[Path, _Config], context: str, clock: Clock
     user = users.get(found.entry.user) if found.entry.user else _EntryInFile(_User(), found.file)
     if user is None:
         raise ConfigError(f"{where} user {found.entry.user!r}, which is not there")
-    return _connection_of(name, found.entry, cluster, user, clock)
+    return _build_connection(name, found.entry, cluster, user, clock)
 
 
-def _merge(files: Mapping[Path, _Config], what: str) -> dict[str, _EntryInFile[Any]]:
+def _merge_entries(files: Mapping[Path, _Config], what: str) -> dict[str, _EntryInFile[Any]]:
     """Return clusters, users or contexts by name, the first file's. Raise ConfigError if a file has a name twice."""
     found: dict[str, _EntryInFile[Any]] = {}
     for path, config in files.items():
@@ -217,7 +217,7 @@ def _merge(files: Mapping[Path, _Config], what: str) -> dict[str, _EntryInFile[A
     return found
 
 
-def _connection_of(
+def _build_connection(
     name: str, context: _Context, cluster: _EntryInFile[_Cluster], user: _EntryInFile[_User], clock: Clock
 ) -> Connection:
     entry = cluster.entry
@@ -225,7 +225,7 @@ def _connection_of(
         raise ConfigError(f"{cluster.file}: the cluster {context.cluster!r} has no server")
     if entry.proxy_url:
         raise ConfigError(f"{cluster.file}: the cluster {context.cluster!r} has a proxy-url, which is not supported")
-    authority = _data_or_file(
+    authority = _read_data_or_file(
         cluster, "certificate-authority", entry.certificate_authority_data, entry.certificate_authority
     )
     if authority and entry.insecure_skip_tls_verify:
@@ -235,7 +235,7 @@ def _connection_of(
         )
     return Connection(
         server=(entry.server if "://" in entry.server else f"http://{entry.server}").rstrip("/"),
-        credentials=_credentials(user, _exec_cluster(entry, authority), clock),
+        credentials=_build_credentials(user, _exec_cluster_info(entry, authority), clock),
         certificate_authority=authority,
         insecure=entry.insecure_skip_tls_verify,
         tls_server_name=entry.tls_server_name,
@@ -244,12 +244,14 @@ def _connection_of(
     )
 
 
-def _credentials(user: _EntryInFile[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
+def _build_credentials(user: _EntryInFile[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
     entry = user.entry
     if entry.auth_provider is not None:
         raise ConfigError(f"{user.file}: auth-provider no longer exists in Kubernetes either: use exec")
-    certificate = _data_or_file(user, "client-certificate", entry.client_certificate_data, entry.client_certificate)
-    key = _data_or_file(user, "client-key", entry.client_key_data, entry.client_key)
+    certificate = _read_data_or_file(
+        user, "client-certificate", entry.client_certificate_data, entry.client_certificate
+    )
+    key = _read_data_or_file(user, "client-key", entry.client_key_data, entry.client_key)
     if bool(certificate) != bool(key):
         missing = "client-key" if certificate else "client-certificate"
         raise ConfigError(f"{user.file}: a user has no {missing}: certificate and key belong together")
@@ -258,7 +260,7 @@ def _credentials(user: _EntryInFile[_User], cluster: Mapping[str, Any], clock: C
         return TokenFile(user.path(entry.token_file), clock, base)
     if entry.exec is not None and not base.authorization:
         shown_cluster = cluster if entry.exec.provide_cluster_info else None
-        return ExecPlugin(_checked_command(user, entry.exec), clock, base, shown_cluster)
+        return ExecPlugin(_check_exec_command(user, entry.exec), clock, base, shown_cluster)
     return StaticCredentials(base)
 
 
@@ -282,7 +284,7 @@ def _impersonation_headers(user: _User) -> Iterator[tuple[str, str]]:
             yield f"impersonate-extra-{name}", value
 
 
-def _checked_command(user: _EntryInFile[_User], command: ExecCommand) -> ExecCommand:
+def _check_exec_command(user: _EntryInFile[_User], command: ExecCommand) -> ExecCommand:
     """Return an exec plugin with its absolute path and its interactive mode; raise ConfigError if it is unusable."""
     if command.api_version not in EXEC_VERSIONS:
         known = " or ".join(EXEC_VERSIONS)
@@ -296,7 +298,7 @@ def _checked_command(user: _EntryInFile[_User], command: ExecCommand) -> ExecCom
     return structs.replace(command, command=path, interactive_mode=mode)
 
 
-def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
+def _exec_cluster_info(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
     """Return the cluster's data that an exec plugin receives, with the plugin's own configuration if it has one."""
     info: dict[str, Any] = {"server": cluster.server}
     if cluster.tls_server_name:
@@ -311,17 +313,17 @@ def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
     return info
 
 
-def _data_or_file(found: _EntryInFile[Any], what: str, data: str, file: str) -> bytes:
+def _read_data_or_file(found: _EntryInFile[Any], what: str, data: str, file: str) -> bytes:
     """Return the decoded `<what>-data`, else the file's content, else empty bytes; raise ConfigError if unusable."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError) as error:
             raise ConfigError(f"{found.file}: {what}-data is not base64: {error}") from None
-    return _file_content(found.path(file), f"the {what}") if file else b""
+    return _read_file(found.path(file), f"the {what}") if file else b""
 
 
-def _file_content(path: Path, what: str) -> bytes:
+def _read_file(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:

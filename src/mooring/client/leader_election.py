@@ -101,7 +101,7 @@ class LeaderElector:
         on, the client that the elector was created with sends requests only while the lease is held.
         """
         self._guarded.guard = self.check
-        await self._acquire()
+        await self._acquire_lease()
         log.info("became the leader", extra={"fields": {"lease": self._name, "identity": self.identity}})
         work = asyncio.ensure_future(lead())
         renewal = asyncio.ensure_future(self._renew_until_lost())
@@ -112,21 +112,21 @@ class LeaderElector:
             for task in (work, renewal):
                 task.cancel()
             await asyncio.gather(work, renewal, return_exceptions=True)
-            await self._release()
+            await self._release_lease()
         if ended:
             work.result()  # raises what `lead` raised
         return ended
 
-    async def _acquire(self) -> None:
-        watching = asyncio.ensure_future(self._watch())
+    async def _acquire_lease(self) -> None:
+        watching = asyncio.ensure_future(self._watch_lease())
         try:
-            while not await self._attempt(self._times.renew_deadline):
-                await self._wait_for_chance()
+            while not await self._try_once(self._times.renew_deadline):
+                await self._wait_for_free_lease()
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _watch(self) -> None:
+    async def _watch_lease(self) -> None:
         """Follow the lease by a watch. If the server refuses it, return: the periodic attempts suffice."""
         selector = f"metadata.name={self._name}"
         while True:
@@ -134,28 +134,28 @@ class LeaderElector:
                 async with self._client.watch(Lease, self._namespace, field_selector=selector) as watch:
                     async for events in watch:
                         for event in events:
-                            self._handle_event(event)
+                            self._handle_lease_event(event)
             except (StatusError, ClientError) as error:
                 log.debug("cannot watch the lease %s: %s", self._name, error)
             await self._clock.sleep(self._times.retry_period)
 
-    def _handle_event(self, event: WatchEvent[Lease]) -> None:
+    def _handle_lease_event(self, event: WatchEvent[Lease]) -> None:
         if event.type == "BOOKMARK":
             return
         if event.type == "DELETED" or not event.object.spec.holder_identity:
             self._released.set()
         else:
-            self._observe(event.object)
+            self._record_lease(event.object)
 
-    async def _wait_for_chance(self) -> None:
+    async def _wait_for_free_lease(self) -> None:
         """Wait until the lease is released or expires, but never longer than the retry period."""
         seconds = self._times.retry_period
         if self._seen is not None:
-            left = self._seen_at + self._duration_of(self._seen.spec) - self._clock.monotonic()
+            left = self._seen_at + self._lease_duration(self._seen.spec) - self._clock.monotonic()
             if left > 0:
                 seconds = min(seconds, left)
         with suppress(TimeoutError):
-            await _finish_within(self._clock.sleep(seconds), self._released.wait())
+            await _run_with_timeout(self._clock.sleep(seconds), self._released.wait())
         self._released.clear()
 
     async def _renew_until_lost(self) -> None:
@@ -164,16 +164,16 @@ class LeaderElector:
         while True:
             await self._clock.sleep(self._times.retry_period)
             left = self._held_until - self._clock.monotonic()
-            if left > 0 and await self._attempt(min(left, deadline / 2)):  # half: one server may hang, another not
+            if left > 0 and await self._try_once(min(left, deadline / 2)):  # half: one server may hang, another not
                 continue
             if not self.is_leader or self._clock.monotonic() >= self._held_until:
                 log.error("lost the lease", extra={"fields": {"lease": self._name, "leader": self.leader}})
                 return
 
-    async def _attempt(self, seconds: float) -> bool:
+    async def _try_once(self, seconds: float) -> bool:
         """Try once to take or renew the lease within some seconds; return whether it is held. Log errors."""
         try:
-            return await _finish_within(self._clock.sleep(seconds), self._take_or_renew())
+            return await _run_with_timeout(self._clock.sleep(seconds), self._take_or_renew())
         except TimeoutError:
             log.warning("no answer about the lease %s within %g s", self._name, seconds)
         except (StatusError, ClientError) as error:
@@ -181,20 +181,20 @@ class LeaderElector:
         return False
 
     async def _take_or_renew(self) -> bool:
-        if self._seen is not None and self.is_leader and await self._write(self._seen):
+        if self._seen is not None and self.is_leader and await self._write_lease(self._seen):
             return True
         try:
             lease = await self._client.get(Lease, self._name, self._namespace)
         except errors.NotFound:
-            return await self._write(None)
-        self._observe(lease)
+            return await self._write_lease(None)
+        self._record_lease(lease)
         spec = lease.spec
         holder = spec.holder_identity or ""
-        if holder not in {"", self.identity} and self._clock.monotonic() < self._seen_at + self._duration_of(spec):
+        if holder not in {"", self.identity} and self._clock.monotonic() < self._seen_at + self._lease_duration(spec):
             return False
-        return await self._write(lease)
+        return await self._write_lease(lease)
 
-    async def _write(self, lease: Lease | None) -> bool:
+    async def _write_lease(self, lease: Lease | None) -> bool:
         """Create the lease, or write this instance into it; return False if another instance was faster."""
         began = self._clock.monotonic()
         current = lease or Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace))
@@ -214,24 +214,24 @@ class LeaderElector:
             ),
         )
         try:
-            self._observe(await (self._client.update(wanted) if lease else self._client.create(wanted)))
+            self._record_lease(await (self._client.update(wanted) if lease else self._client.create(wanted)))
         except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
             return False
         self._held_until = began + self._times.renew_deadline
         return True
 
-    def _observe(self, lease: Lease) -> None:
+    def _record_lease(self, lease: Lease) -> None:
         if self._seen is None or self._seen.spec != lease.spec:
             self._seen_at = self._clock.monotonic()
         self._seen = lease
         if not self.is_leader:
             self._held_until = -math.inf
 
-    def _duration_of(self, spec: LeaseSpec) -> float:
+    def _lease_duration(self, spec: LeaseSpec) -> float:
         """Return the seconds that a lease is valid after its last change: as stated in it, else this elector's own."""
         return float(spec.lease_duration_seconds or self._times.duration)
 
-    async def _release(self) -> None:
+    async def _release_lease(self) -> None:
         """Clear the holder of the lease, so that another instance can take it without waiting until it expires."""
         self._held_until = -math.inf
         lease = self._seen
@@ -243,13 +243,13 @@ class LeaderElector:
         )
         try:
             released = self._client.update(structs.replace(lease, spec=spec))
-            self._seen = await _finish_within(self._clock.sleep(self._times.retry_period), released)
+            self._seen = await _run_with_timeout(self._clock.sleep(self._times.retry_period), released)
         except (StatusError, ClientError, TimeoutError) as error:
             log.info("the lease %s was not released and will run out: %s", self._name, error)
             self._seen = None
 
 
-async def _finish_within(limit: Awaitable[None], work: Awaitable[T]) -> T:
+async def _run_with_timeout(limit: Awaitable[None], work: Awaitable[T]) -> T:
     """Return the result of `work`; raise TimeoutError if `limit` ends first, on the clock that `limit` sleeps on."""
     timer, task = asyncio.ensure_future(limit), asyncio.ensure_future(work)
     try:

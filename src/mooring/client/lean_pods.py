@@ -30,7 +30,7 @@ _ANY_TOKEN = b'"kube-api-access-00000"'
 """The name that replaces the generated names of token volumes; generated names never contain zeros."""
 
 
-class _Meta(msgspec.Struct, rename="camel", gc=False):
+class _RawMetadata(msgspec.Struct, rename="camel", gc=False):
     """Pod metadata in which labels, owners and other repeating fields are still JSON bytes."""
 
     name: str = ""
@@ -49,7 +49,7 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
     owner_references: msgspec.Raw = _NOTHING
 
 
-class _Status(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+class _RawStatus(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     """The common fields of a pod's status, in which repeating fields are still JSON bytes."""
 
     observed_generation: int = 0
@@ -70,27 +70,27 @@ class _Status(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=Fal
 class RawPod(msgspec.Struct, gc=False):
     """A partly decoded pod: fields that many pods repeat are still JSON bytes."""
 
-    metadata: _Meta
+    metadata: _RawMetadata
     spec: msgspec.Raw = _BLANK
     status: msgspec.Raw = _BLANK
 
 
-def _decode_raw_value(cls: type, value: Any) -> Any:
+def _decode_quantity(cls: type, value: Any) -> Any:
     if cls is Quantity:
         return quantity_from(value)
     raise NotImplementedError(f"no way to decode {cls}")
 
 
 _PODS = msgspec.json.Decoder(RawPod)
-_SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_decode_raw_value)
-_STATUSES = msgspec.json.Decoder(_Status)
-_UNUSUAL_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_decode_raw_value)
+_SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_decode_quantity)
+_STATUSES = msgspec.json.Decoder(_RawStatus)
+_UNUSUAL_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_decode_quantity)
 _MAPS = msgspec.json.Decoder(dict[str, str])
 _TEXTS = msgspec.json.Decoder(list[str])
 _OWNERS = msgspec.json.Decoder(list[OwnerReference])
 _CONDITIONS = msgspec.json.Decoder(list[PodCondition])
 _HOST_IPS = msgspec.json.Decoder(list[HostIP])
-_CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_decode_raw_value)
+_CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_decode_quantity)
 
 
 def decode_raw(raw: msgspec.Raw) -> RawPod:
@@ -108,7 +108,7 @@ def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
         api_version="v1",
         metadata=build_metadata(seen, parts),
         spec=spec,
-        status=_find_status(bytes(seen.status), parts),
+        status=_find_or_decode_status(bytes(seen.status), parts),
     )
 
 
@@ -152,7 +152,7 @@ def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
     return parts.decode_once("spec", head + b"," + tail, _SPECS), node
 
 
-def _find_status(text: bytes, parts: TemplateParts) -> PodStatus:
+def _find_or_decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
     """Return a pod's decoded status: one shared with equal pods if it is not running, else its own."""
     if text.find(_CONTAINERS_STARTED) >= 0:
         return _decode_status(text, parts)

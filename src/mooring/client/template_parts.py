@@ -64,7 +64,7 @@ class TemplateParts:
 
     def _share_fields(self, part: msgspec.Struct) -> None:
         """Replace empty lists and maps by one shared instance, and strings that often repeat by interned ones."""
-        lists, maps, strings = _shared_fields(type(part))
+        lists, maps, strings = _shared_field_names(type(part))
         for name in lists:
             if not getattr(part, name):
                 setattr(part, name, self.empty_list)
@@ -111,7 +111,7 @@ class TemplateParts:
 
 
 @cache
-def _shared_fields(cls: type[msgspec.Struct]) -> tuple[list[str], list[str], list[str]]:
+def _shared_field_names(cls: type[msgspec.Struct]) -> tuple[list[str], list[str], list[str]]:
     """Return a type's field names: the lists, the maps, and the strings whose value many objects have in common."""
     blank = cls()
     names: dict[type, list[str]] = {list: [], dict: []}

@@ -37,22 +37,22 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     object: T
 
 
-class _Frame(msgspec.Struct):
+class _EventLine(msgspec.Struct):
     """A JSON line of a watch's response, for any kind and also for an error."""
 
     type: str
     object: msgspec.Raw
 
 
-class _PodFrame(msgspec.Struct, gc=False):
+class _PodEventLine(msgspec.Struct, gc=False):
     """A line of a pod watch stream."""
 
     type: EventType
     object: lean_pods.RawPod
 
 
-_FRAMES = msgspec.json.Decoder(_Frame)
-_POD_FRAMES = msgspec.json.Decoder(_PodFrame)
+_EVENT_LINES = msgspec.json.Decoder(_EventLine)
+_POD_EVENT_LINES = msgspec.json.Decoder(_PodEventLine)
 _EVENT_TYPES = frozenset(get_args(EventType))
 
 
@@ -101,38 +101,38 @@ class Watch(Generic[T]):
             if end:
                 lines = b"".join(begun)
                 begun = [chunk[end:]] if end < len(chunk) else []
-                if events := self._decode(lines):
+                if events := self._decode_lines(lines):
                     yield events
 
-    def _decode(self, lines: bytes) -> list[WatchEvent[T]]:
+    def _decode_lines(self, lines: bytes) -> list[WatchEvent[T]]:
         try:
             events = self._decode_pods(lines)
             if events is None:
-                events = [self._decode_event(frame) for frame in _FRAMES.decode_lines(lines)]
+                events = [self._decode_event(frame) for frame in _EVENT_LINES.decode_lines(lines)]
         except UNREADABLE as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
-        return events if self._last_states else _without_deleted(events)
+        return events if self._last_states else _drop_changes_before_deletion(events)
 
     def _decode_pods(self, lines: bytes) -> list[WatchEvent[T]] | None:
         """Decode lines of a pod watch for a cache; return None for other kinds and for pods with rare fields."""
         if self._cls is not Pod or self._parts is None:
             return None
         try:
-            frames: list[_PodFrame] = _POD_FRAMES.decode_lines(lines)
+            frames: list[_PodEventLine] = _POD_EVENT_LINES.decode_lines(lines)
             return [
                 WatchEvent(frame.type, cast("T", lean_pods.build_pod(frame.object, self._parts))) for frame in frames
             ]
         except lean_pods.UNUSUAL:
             return None
 
-    def _decode_event(self, frame: _Frame) -> WatchEvent[T]:
+    def _decode_event(self, frame: _EventLine) -> WatchEvent[T]:
         if frame.type not in _EVENT_TYPES:
-            raise _error_of(frame)
+            raise _error_in_line(frame)
         obj = decode_item(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(cast("EventType", frame.type), obj)
 
 
-def _without_deleted(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
+def _drop_changes_before_deletion(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
     """Return events without the earlier ones of an object that a later event of the list deletes."""
     if "DELETED" not in [event.type for event in events]:
         return events
@@ -149,7 +149,7 @@ def _without_deleted(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
     return kept[::-1]
 
 
-def _error_of(frame: _Frame) -> errors.StatusError:
+def _error_in_line(frame: _EventLine) -> errors.StatusError:
     if frame.type != "ERROR":
         return errors.internal_error(f"a watch sent an event of unknown type {frame.type[:40]!r}")
     return errors.from_status(codec.decode_own(bytes(frame.object), Status))

@@ -80,23 +80,23 @@ _RESOURCES = msgspec.json.Decoder(_ResourceNames)
 
 def is_status(response: Response) -> bool:
     """Return whether a response body is a Status and not an object; raise DisconnectedError if it is unreadable."""
-    return _decode_as(_KIND_ONLY, response, "object").kind == "Status"
+    return _decode_body(_KIND_ONLY, response, "object").kind == "Status"
 
 
 def has_resource(response: Response, plural: str) -> bool:
     """Return whether a discovery document lists a resource by plural name; raise DisconnectedError if it is none."""
-    return any(each.name == plural for each in _decode_as(_RESOURCES, response, "list of resources").resources)
+    return any(each.name == plural for each in _decode_body(_RESOURCES, response, "list of resources").resources)
 
 
 def decode_identity(response: Response) -> ObjectMeta:
     """Return name, namespace, uid and resourceVersion of a response's object; raise DisconnectedError without one."""
-    found = _decode_as(_IDENTITIES, response, "object").metadata
+    found = _decode_body(_IDENTITIES, response, "object").metadata
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
     )
 
 
-def _decode_as(decoder: "msgspec.json.Decoder[R]", response: Response, what: str) -> R:
+def _decode_body(decoder: "msgspec.json.Decoder[R]", response: Response, what: str) -> R:
     try:
         return decoder.decode(response.body)
     except UNREADABLE as error:
@@ -131,11 +131,11 @@ def decode_item(
     With `parts` the object is for a cache: without managed fields, sharing its equal parts with other objects.
     """
     if conversion is None:
-        return _decode_item(raw, kind, cls, parts)
-    return conversion(_decode_item(raw, kind, kind.type, parts))
+        return _decode_served_item(raw, kind, cls, parts)
+    return conversion(_decode_served_item(raw, kind, kind.type, parts))
 
 
-def _decode_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
+def _decode_served_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
     if cls is not Pod or parts is None:
         return _decode_fully(raw, kind, cls, parts)
     try:

@@ -91,7 +91,7 @@ class WorkQueue(Generic[K]):
         self._dirty.add(item)
         if item not in self._processing:
             self._ready.append(item)
-            self._wake_one()
+            self._wake_one_getter()
 
     def add_after(self, item: K, seconds: float) -> None:
         """Add an item after some seconds; if it is delayed already, the earlier of the two times counts."""
@@ -140,7 +140,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake_one()  # another getter must take the item that this one was woken for
+                    self._wake_one_getter()  # another getter must take the item that this one was woken for
                 raise
         item = self._ready.popleft()
         self._dirty.discard(item)
@@ -152,7 +152,7 @@ class WorkQueue(Generic[K]):
         self._processing.discard(item)
         if item in self._dirty:
             self._ready.append(item)
-            self._wake_one()
+            self._wake_one_getter()
 
     def shut_down(self) -> None:
         """Ignore items added from now on and drop delayed ones; `get` returns the ready ones, then None."""
@@ -165,7 +165,7 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
 
-    def _wake_one(self) -> None:
+    def _wake_one_getter(self) -> None:
         while self._getters:
             getter = self._getters.popleft()
             if not getter.done():
@@ -182,9 +182,9 @@ class WorkQueue(Generic[K]):
                 return
             self._timer.cancel()
         self._timer_at = first
-        self._timer = asyncio.get_running_loop().create_task(self._wait_until(first))
+        self._timer = asyncio.get_running_loop().create_task(self._add_due_items_after_wait(first))
 
-    async def _wait_until(self, time: float) -> None:
+    async def _add_due_items_after_wait(self, time: float) -> None:
         await self._clock.sleep(time - self._clock.monotonic())
         now = self._clock.monotonic()
         while self._later and self._later[0][0] <= now:

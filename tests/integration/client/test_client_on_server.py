@@ -367,10 +367,10 @@ async def test_neither_connection_nor_session_of_another_certificate_is_used(ser
     honest = load(server.kubeconfig())
     without_identity = HttpsTransport(Connection(honest.server, certificate_authority=honest.certificate_authority))
     admin = await honest.credentials.current()
-    channel = await without_identity._connect(admin)
-    without_identity._use_identity(Credential())  # while a request is under way, the credentials change
+    channel = await without_identity._open_connection(admin)
+    without_identity._use_client_certificate(Credential())  # while a request is under way, the credentials change
     await channel.ask(without_identity._serialize_request(Request("GET", "/version"), admin)).end
-    without_identity._release(channel)
+    without_identity._release_connection(channel)
     async with Client(without_identity, user_agent="t") as client:
         with pytest.raises((errors.Unauthorized, errors.Forbidden)):
             await client.get(Namespace, "default")

@@ -182,7 +182,7 @@ async def test_a_claim_stays_with_a_pod_that_informers_do_not_show_yet(
 ) -> None:
     """The watch of claims may be ahead of that of pods: a scheduler is fast, and a busy machine slow."""
     held: list[tuple[Informer[Any], list[Any]]] = []
-    take = Informer._apply
+    take = Informer._apply_events
 
     def hold_pods_back(informer: Informer[Any], events: list[Any]) -> None:
         if isinstance(events[0].object, Pod):
@@ -190,7 +190,7 @@ async def test_a_claim_stays_with_a_pod_that_informers_do_not_show_yet(
         else:
             take(informer, events)
 
-    monkeypatch.setattr(Informer, "_apply", hold_pods_back)
+    monkeypatch.setattr(Informer, "_apply_events", hold_pods_back)
     await plane.create(ResourceSlice, **gpu_slice())
     pod = await pod_with_gpu(plane)
     await plane.run(0)
