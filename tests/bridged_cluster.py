@@ -26,7 +26,7 @@ from mooring.base.component import resolve
 from mooring.bridge import plan
 from mooring.bridge.run import Bridge
 from mooring.client import Client, PatchType
-from mooring.client.in_process import Answer, InProcessTransport
+from mooring.client.in_process import HandlerResponse, InProcessTransport
 from mooring.client.transport import Request
 from mooring.constraints import annotations
 from mooring.constraints.lowering.terms import LABEL_PREFIX
@@ -80,7 +80,7 @@ class StockCluster:
         """Return a client; `before` is called ahead of each request."""
         send = handler(self.server.app, user)
 
-        async def asked(request: Request) -> Answer:
+        async def asked(request: Request) -> HandlerResponse:
             if before is not None:
                 await before(request)
             return await send(request)

@@ -109,7 +109,7 @@ class BatchingTransport:
                 log.info("this server takes no such batch of writes, sending them one by one: %s", response.status)
                 await asyncio.gather(*map(self._send_alone, group))
                 return
-            for each, answer in zip(group, responses_of(response, len(group)), strict=True):
+            for each, answer in zip(group, split_batch_response(response, len(group)), strict=True):
                 answer.has_deleted = bool(each.request.then_delete)
                 if not each.answer.done():
                     each.answer.set_result(answer)
@@ -237,14 +237,14 @@ def _combine_guards(guards: list[Callable[[], None]]) -> Callable[[], None] | No
     if not guards:
         return None
 
-    def guard() -> None:
+    def check_all() -> None:
         for each in guards:
             each()
 
-    return guard
+    return check_all
 
 
-def responses_of(response: Response, count: int) -> list[Response]:
+def split_batch_response(response: Response, count: int) -> list[Response]:
     """Split the response to a batch into one for each write; an error response is repeated. Raise DisconnectedError."""
     if response.status >= 400:
         return [response] * count

@@ -18,7 +18,7 @@ from mooring.api.errors import StatusError
 from mooring.api.protobuf import MEDIA_TYPE
 from mooring.base import logs
 from mooring.client import wire
-from mooring.client.batching import responses_of
+from mooring.client.batching import split_batch_response
 from mooring.client.client import Client
 from mooring.client.errors import TransportError
 
@@ -132,7 +132,7 @@ class BulkBinding:
             writes[place][1].append(index)
         try:
             body = _ENCODER.encode(Writes([write for write, _ in writes.values()]))
-            answers = responses_of(await self._client.raw("POST", PATH, body=body), len(bindings))
+            answers = split_batch_response(await self._client.raw("POST", PATH, body=body), len(bindings))
         except (errors.NotFound, errors.MethodNotAllowed, errors.Forbidden) as error:
             log.info("this server takes no batches of bindings: %s", error)
             self._server_takes_batches = False

@@ -138,7 +138,7 @@ class Client:
 
     async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
         """Return the object with a name; raise NotFound if there is none."""
-        query = wire.query(resourceVersion=resource_version)
+        query = wire.build_query(resourceVersion=resource_version)
         response = await self._send("GET", self._build_path(self.kind(cls), namespace, name), query)
         return self._decode(response, cls)
 
@@ -166,7 +166,7 @@ class Client:
         Without a namespace, those of all namespaces. `managed_fields=False` leaves managed fields out, for caches.
         """
         kind = self.kind(cls)
-        query = wire.query(
+        query = wire.build_query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
             limit=str(limit) if limit else "",
@@ -232,7 +232,7 @@ class Client:
         Without a version the server sends the existing objects as ADDED first, then the changes.
         """
         kind = self.kind(cls)
-        query = wire.query(
+        query = wire.build_query(
             watch="true",
             allowWatchBookmarks="true" if bookmarks else "",
             resourceVersion=resource_version,
@@ -299,7 +299,7 @@ class Client:
         """Create an object; return it as stored. Raise AlreadyExists if its name is taken, Invalid if it is refused."""
         kind, body = self._encode(obj)
         path = self._build_path(kind, obj.metadata.namespace)
-        query = wire.write_query(dry_run, field_manager, field_validation)
+        query = wire.build_write_query(dry_run, field_manager, field_validation)
         return self._decode(await self._send("POST", path, query, body), type(obj))
 
     async def update(
@@ -314,7 +314,7 @@ class Client:
         """Replace an object; return it as stored. Raise Conflict if its resourceVersion is stale."""
         kind, body = self._encode(obj)
         path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
-        query = wire.write_query(dry_run, field_manager, field_validation)
+        query = wire.build_write_query(dry_run, field_manager, field_validation)
         return self._decode(await self._send("PUT", path, query, body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
@@ -332,7 +332,7 @@ class Client:
     async def end_unread(self, obj: Resource, *, grace_period_seconds: int = 0) -> None:
         """Write an object's last status, then delete it: in one request if the server takes batches, else in two."""
         meta = obj.metadata
-        options = wire.delete_options(grace_period_seconds, None, meta.uid, None, dry_run=False)
+        options = wire.make_delete_options(grace_period_seconds, None, meta.uid, None, dry_run=False)
         response = await self._write_object("PUT", obj, "status", then_delete=options)
         if not response.has_deleted:
             await self.delete_unread(type(obj), meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
@@ -356,7 +356,7 @@ class Client:
         force: bool = False,
     ) -> T:
         """Patch the named object; return it as stored. `body` is JSON; for `PatchType.JSON`, a list of operations."""
-        query = wire.write_query(dry_run, field_manager, field_validation, force=force)
+        query = wire.build_write_query(dry_run, field_manager, field_validation, force=force)
         path = self._build_path(self.kind(cls), namespace, name, subresource)
         return self._decode(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
 
@@ -394,7 +394,7 @@ class Client:
         """
         kind, body = self._encode(obj)
         path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
-        query = wire.write_query(dry_run, field_manager, "", force=force)
+        query = wire.build_write_query(dry_run, field_manager, "", force=force)
         return self._decode(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
 
     async def delete(
@@ -410,7 +410,7 @@ class Client:
         dry_run: bool = False,
     ) -> T | Status:
         """Delete an object. Return the object if finalizers or a grace period delay its removal, otherwise a Status."""
-        options = wire.delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
+        options = wire.make_delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
         response = await self._send(
             "DELETE", self._build_path(self.kind(cls), namespace, name), body=codec.encode(options)
         )
@@ -430,8 +430,10 @@ class Client:
     ) -> None:
         """Delete an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         kind = self.kind(cls)
-        body = codec.encode(wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False))
-        template = wire.delete_options_body(grace_period_seconds, propagation_policy)
+        body = codec.encode(
+            wire.make_delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False)
+        )
+        template = wire.encode_delete_options(grace_period_seconds, propagation_policy)
         path, collection = self._build_path(kind, namespace, name), self._build_path(kind, namespace)
         row = Row(name, uid or "")
         templated = self._templated_if_offered(kind, Templated(collection, "", row, lambda: (template, row)))
@@ -449,8 +451,8 @@ class Client:
         dry_run: bool = False,
     ) -> None:
         """Delete all objects of a kind that match the selectors, in a namespace or, if it is empty, in all."""
-        options = wire.delete_options(grace_period_seconds, propagation_policy, None, None, dry_run)
-        query = wire.query(labelSelector=label_selector, fieldSelector=field_selector)
+        options = wire.make_delete_options(grace_period_seconds, propagation_policy, None, None, dry_run)
+        query = wire.build_query(labelSelector=label_selector, fieldSelector=field_selector)
         await self._send("DELETE", self._build_path(self.kind(cls), namespace), query, codec.encode(options))
 
     # -- subresources
@@ -458,7 +460,7 @@ class Client:
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
         """POST `obj`, such as an Eviction, to a subresource of the named `cls`; return the response as its type."""
         response = await self._post_subresource(self.kind(cls), name, namespace, subresource, obj)
-        return wire.decode(response, type(obj))
+        return wire.decode_object(response, type(obj))
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
         """Bind a pod to a node; raise Conflict if the pod is bound already. `BulkBinding` binds many at once."""
@@ -479,13 +481,15 @@ class Client:
         """Evict a pod; raise TooManyRequests if a disruption budget does not allow it now."""
         options = None
         if grace_period_seconds is not None or uid is not None:
-            options = wire.delete_options(grace_period_seconds, None, uid, None, dry_run=False)
+            options = wire.make_delete_options(grace_period_seconds, None, uid, None, dry_run=False)
         eviction = Eviction(metadata=ObjectMeta(name=name, namespace=namespace), delete_options=options)
         await self._post_subresource(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
         """Return the Scale of a workload: its desired and actual replicas."""
-        return wire.decode(await self._send("GET", self._build_path(self.kind(cls), namespace, name, "scale")), Scale)
+        return wire.decode_object(
+            await self._send("GET", self._build_path(self.kind(cls), namespace, name, "scale")), Scale
+        )
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
         """Set the desired replicas of a workload by its scale subresource; return the Scale as stored."""
@@ -496,7 +500,7 @@ class Client:
             spec=ScaleSpec(replicas=replicas),
         )
         path = self._build_path(self.kind(cls), namespace, name, "scale")
-        return wire.decode(await self._send("PUT", path, body=codec.encode(scale)), Scale)
+        return wire.decode_object(await self._send("PUT", path, body=codec.encode(scale)), Scale)
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
         """Request a token for a service account; return the TokenRequest, with the token in its `status.token`."""
@@ -524,12 +528,12 @@ class Client:
         """Return the URL path of a collection or, with a name, of an object. Raise ValueError for an unusable name."""
         parts = [wire.path_prefix(kind)]
         if namespace and kind.namespaced:
-            parts += ["namespaces", wire.path_segment(kind, "namespace", namespace)]
+            parts += ["namespaces", wire.check_path_segment(kind, "namespace", namespace)]
         parts.append(kind.plural)
         if name is not None:
             if kind.namespaced and not namespace:
                 raise ValueError(f"{kind.kind} {name!r}: objects of this kind live in namespaces, say in which")
-            parts.append(wire.path_segment(kind, "name", name))
+            parts.append(wire.check_path_segment(kind, "name", name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
@@ -565,8 +569,8 @@ class Client:
     def _decode(self, response: Response, cls: type[T]) -> T:
         kind = self._kinds.get(cls)
         if kind is None or kind.type is cls:
-            return wire.decode(response, cls)
-        return cast("T", self.scheme.convert(wire.decode(response, kind.type), self.scheme.hub(kind)))
+            return wire.decode_object(response, cls)
+        return cast("T", self.scheme.convert(wire.decode_object(response, kind.type), self.scheme.hub(kind)))
 
     async def _write_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
@@ -580,7 +584,7 @@ class Client:
         path = collection if method == "POST" else self._build_path(kind, meta.namespace, meta.name, subresource)
         last, templated = codec.encode(then_delete) if then_delete is not None else b"", None
         if not meta.managed_fields:
-            ending = then_delete and wire.delete_options_body(then_delete.grace_period_seconds, None)
+            ending = then_delete and wire.encode_delete_options(then_delete.grace_period_seconds, None)
             made = Templated(collection, subresource, obj, partial(_split_object, sent), ending or b"")
             templated = self._templated_if_offered(kind, made)
         if templated is None:
@@ -631,7 +635,7 @@ class Client:
                 _log_warnings(request, response.warnings)
             if response.status < 400:
                 return response
-            wait = wire.retry_after(response)
+            wait = wire.parse_retry_after(response)
             if wait is None or attempt == attempts:
                 raise wire.status_error(response.status, response.body)
             await self.clock.sleep(wait)

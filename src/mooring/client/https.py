@@ -105,7 +105,7 @@ class HttpsTransport:
             try:
                 if request.guard is not None:
                     request.guard()
-                reply = channel.ask(data, in_pieces=in_pieces, longest=request.max_response_bytes)
+                reply = channel.send_request(data, in_pieces=in_pieces, longest=request.max_response_bytes)
                 await (reply.head or reply.end)
             except BaseException as error:
                 self._release_connection(channel)
@@ -149,15 +149,15 @@ class HttpsTransport:
         now = asyncio.get_running_loop().time()
         while self._idle:
             channel = self._idle.pop()
-            if channel.usable and now - channel.idle_since < _IDLE_SECONDS:
+            if channel.is_usable and now - channel.idle_since < _IDLE_SECONDS:
                 return channel
             channel.abort()
         return None
 
     def _release_connection(self, channel: "_PooledConnection") -> None:
-        if channel.usable and channel in self._open and not self._closed and channel.context is self._context:
-            if not channel.idle_since and channel.tls is not None and not channel.tls.session_reused:
-                self._session = channel.tls.session  # with its first answer came what can be resumed
+        if channel.is_usable and channel in self._open and not self._closed and channel.context is self._context:
+            if not channel.idle_since and channel.tls_object is not None and not channel.tls_object.session_reused:
+                self._session = channel.tls_object.session  # with its first answer came what can be resumed
             channel.idle_since = asyncio.get_running_loop().time()
             self._idle.append(channel)
         else:
@@ -260,7 +260,7 @@ class HttpsStream:
             if self.parts:
                 data = b"".join(self.parts)
                 self.parts.clear()
-                self.channel.resume()
+                self.channel.resume_reading()
                 yield data
             elif self.end.done():
                 self.end.result()  # raises when the stream broke off
@@ -307,22 +307,22 @@ class _PooledConnection(asyncio.Protocol):
         self._broken = False
 
     @property
-    def tls(self) -> ssl.SSLObject | None:
+    def tls_object(self) -> ssl.SSLObject | None:
         """Return the TLS object of an encrypted connection; None for plain HTTP."""
         found = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
         return cast("ssl.SSLObject | None", found)
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Return whether the connection is open and serves no request, so that one can be sent."""
         return self._reply is None and not self._broken and self._transport is not None
 
-    def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> HttpsStream:
+    def send_request(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> HttpsStream:
         """Send a request; return its response, which is still arriving. Raise DisconnectedError if closed.
 
         The response fails with TooLongError once its body exceeds `longest` bytes (0: no limit).
         """
-        if not self.usable or self._transport is None:
+        if not self.is_usable or self._transport is None:
             raise DisconnectedError("the connection was closed")
         self.has_received = False
         self._reply = reply = HttpsStream(self, in_pieces=in_pieces, longest=longest)
@@ -334,7 +334,7 @@ class _PooledConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def resume(self) -> None:
+    def resume_reading(self) -> None:
         """Read from the socket again after a pause, once the reader has taken all received data."""
         self._buffered = 0
         if self._paused and self._transport is not None:

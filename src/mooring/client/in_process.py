@@ -12,7 +12,7 @@ from mooring.client.errors import DeadlineError, DisconnectedError
 from mooring.client.transport import Request, Response
 
 
-class Answer(Protocol):
+class HandlerResponse(Protocol):
     """The response of the in-process server function: HTTP status, headers, warnings, body (bytes or an iterator)."""
 
     @property
@@ -25,7 +25,7 @@ class Answer(Protocol):
     def warnings(self) -> Sequence[str]: ...
 
 
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[Request], Awaitable[HandlerResponse]]
 
 
 class InProcessTransport:
@@ -54,7 +54,7 @@ class InProcessTransport:
     async def close(self) -> None:
         self._closed = True
 
-    async def _call_handler(self, request: Request) -> Answer:
+    async def _call_handler(self, request: Request) -> HandlerResponse:
         if self._closed:
             raise DisconnectedError("this client was closed")
         if request.guard is not None:
@@ -65,7 +65,7 @@ class InProcessTransport:
 class InProcessStream:
     """A response of the in-process server whose body is iterated over in pieces."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HandlerResponse) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self._body = answer.body

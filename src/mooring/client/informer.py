@@ -144,7 +144,7 @@ class Informer(Generic[T]):
         `added` is called at once for each object that is already cached.
         """
 
-        def each(changes: Sequence[Change[T]]) -> None:
+        def call_each(changes: Sequence[Change[T]]) -> None:
             for old, new in changes:
                 try:
                     if old is None and new is not None and added is not None:
@@ -156,7 +156,7 @@ class Informer(Generic[T]):
                 except Exception:
                     log.exception("a handler of %s failed", self._kind.plural)
 
-        self.add_batch_handler(each)
+        self.add_batch_handler(call_each)
 
     def add_batch_handler(self, handler: BatchHandler[T]) -> None:
         """Register a function that gets each list of changes received together; first, cached objects as additions."""
@@ -278,7 +278,7 @@ class Informer(Generic[T]):
                 log.exception("a handler of %s failed", self._kind.plural)
 
 
-class Subscription(Informer[T]):
+class RelayingInformer(Informer[T]):
     """An informer that copies no data: it uses the cache of another informer in this process and relays its changes.
 
     Its handlers first receive the existing objects, and then every change.
@@ -353,7 +353,7 @@ class Informers:
         if informer is None:
             source = self._shared._informers.get(key) if self._shared is not None else None
             informer = self._informers[key] = (
-                Subscription(self.client, cls, source)
+                RelayingInformer(self.client, cls, source)
                 if source is not None
                 else Informer(
                     self.client,

@@ -178,7 +178,7 @@ class _EntryInFile(msgspec.Struct, Generic[E], frozen=True):
     entry: E
     file: Path
 
-    def path(self, text: str) -> Path:
+    def resolve_path(self, text: str) -> Path:
         return self.file.parent / text
 
 
@@ -257,7 +257,7 @@ def _build_credentials(user: _EntryInFile[_User], cluster: Mapping[str, Any], cl
         raise ConfigError(f"{user.file}: a user has no {missing}: certificate and key belong together")
     base = Credential(_authorization_header(entry), certificate, key, tuple(_impersonation_headers(entry)))
     if entry.token_file:
-        return TokenFile(user.path(entry.token_file), clock, base)
+        return TokenFile(user.resolve_path(entry.token_file), clock, base)
     if entry.exec is not None and not base.authorization:
         shown_cluster = cluster if entry.exec.provide_cluster_info else None
         return ExecPlugin(_check_exec_command(user, entry.exec), clock, base, shown_cluster)
@@ -294,7 +294,7 @@ def _check_exec_command(user: _EntryInFile[_User], command: ExecCommand) -> Exec
     mode = command.interactive_mode or ("IfAvailable" if command.api_version.endswith("v1beta1") else "")
     if mode not in {"Never", "IfAvailable", "Always"}:
         raise ConfigError(f"{user.file}: exec: interactiveMode must be Never, IfAvailable or Always")
-    path = str(user.path(command.command)) if os.sep in command.command else command.command
+    path = str(user.resolve_path(command.command)) if os.sep in command.command else command.command
     return structs.replace(command, command=path, interactive_mode=mode)
 
 
@@ -320,7 +320,7 @@ def _read_data_or_file(found: _EntryInFile[Any], what: str, data: str, file: str
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError) as error:
             raise ConfigError(f"{found.file}: {what}-data is not base64: {error}") from None
-    return _read_file(found.path(file), f"the {what}") if file else b""
+    return _read_file(found.resolve_path(file), f"the {what}") if file else b""
 
 
 def _read_file(path: Path, what: str) -> bytes:

@@ -93,7 +93,7 @@ _HOST_IPS = msgspec.json.Decoder(list[HostIP])
 _CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_decode_quantity)
 
 
-def decode_raw(raw: msgspec.Raw) -> RawPod:
+def decode_raw_pod(raw: msgspec.Raw) -> RawPod:
     """Decode a pod's JSON, leaving the fields that many pods repeat as bytes for `build_pod`."""
     return _PODS.decode(raw)
 
@@ -156,8 +156,8 @@ def _find_or_decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
     """Return a pod's decoded status: one shared with equal pods if it is not running, else its own."""
     if text.find(_CONTAINERS_STARTED) >= 0:
         return _decode_status(text, parts)
-    found: PodStatus | None = parts.find("status", text)
-    return parts.keep("status", text, _decode_status(text, parts)) if found is None else found
+    found: PodStatus | None = parts.find_part("status", text)
+    return parts.add_part("status", text, _decode_status(text, parts)) if found is None else found
 
 
 def _decode_status(text: bytes, parts: TemplateParts) -> PodStatus:

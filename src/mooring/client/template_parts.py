@@ -28,7 +28,7 @@ _Key = tuple[str, bytes]
 """The key of an interned part: its field name and its JSON; labels and resource amounts may have the same JSON."""
 
 
-class Strings(dict[str, str]):
+class StringPool(dict[str, str]):
     """A dict that interns strings: `strings[text]` is the first string equal to `text`, so that others can be freed."""
 
     def __missing__(self, text: str) -> str:
@@ -49,12 +49,12 @@ class TemplateParts:
         self.empty_list: list[Any] = []
         self.empty_map: dict[str, Any] = {}
         self._parts: dict[_Key, Any] = {}
-        self.strings = Strings()
+        self.strings = StringPool()
 
     def __len__(self) -> int:
         return len(self._parts)
 
-    def share(self, obj: Resource) -> None:
+    def share_parts(self, obj: Resource) -> None:
         """Replace sub-objects of a decoded object by equal ones in the pool, to save memory; modifies the object."""
         self._share_fields(obj.metadata)
         if isinstance(obj, Node):
@@ -89,19 +89,19 @@ class TemplateParts:
     def intern(self, name: str, part: T) -> T:
         """Return the pooled sub-object equal to `part`; if there is none, add `part` and return it."""
         text = codec.encode(part)
-        found: T | None = self.find(name, text)
-        return self.keep(name, text, part) if found is None else found
+        found: T | None = self.find_part(name, text)
+        return self.add_part(name, text, part) if found is None else found
 
     def decode_once(self, name: str, text: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         """Return the pooled sub-object with this JSON; decode and add it if missing. Raise a `MsgspecError`."""
         found: T | None = self._parts.get((name, text))
-        return self.keep(name, text, decoder.decode(text)) if found is None else found
+        return self.add_part(name, text, decoder.decode(text)) if found is None else found
 
-    def find(self, name: str, text: bytes) -> Any:
+    def find_part(self, name: str, text: bytes) -> Any:
         """Return the pooled sub-object of a sort (`name`) with this JSON; None if there is none."""
         return self._parts.get((name, text))
 
-    def keep(self, name: str, text: bytes, part: T) -> T:
+    def add_part(self, name: str, text: bytes, part: T) -> T:
         """Add a sub-object to the pool under its JSON, and return it; clear a full pool first, skip large ones."""
         if len(text) <= _MAX_PART_BYTES:
             if len(self._parts) >= _MAX_PARTS:

@@ -103,7 +103,7 @@ def _decode_body(decoder: "msgspec.json.Decoder[R]", response: Response, what: s
         raise DisconnectedError(f"the server sent what is no {what}: {error}") from None
 
 
-def decode(response: Response, cls: type[T]) -> T:
+def decode_object(response: Response, cls: type[T]) -> T:
     """Return the object in a response; raise DisconnectedError if the body is not one."""
     try:
         return codec.decode_own(response.body, cls)
@@ -139,7 +139,7 @@ def _decode_served_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: Templ
     if cls is not Pod or parts is None:
         return _decode_fully(raw, kind, cls, parts)
     try:
-        return cast("T", lean_pods.build_pod(lean_pods.decode_raw(raw), parts))
+        return cast("T", lean_pods.build_pod(lean_pods.decode_raw_pod(raw), parts))
     except lean_pods.UNUSUAL:
         return _decode_fully(raw, kind, cls, parts)
 
@@ -150,7 +150,7 @@ def _decode_fully(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplatePar
     obj.kind, obj.api_version = kind.kind, kind.api_version
     if parts is not None:
         obj.metadata.managed_fields = []
-        parts.share(obj)
+        parts.share_parts(obj)
     return obj
 
 
@@ -159,20 +159,20 @@ def path_prefix(kind: Kind) -> str:
     return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
 
 
-def path_segment(kind: Kind, what: str, text: str) -> str:
+def check_path_segment(kind: Kind, what: str, text: str) -> str:
     """Return a name as it is, for a URL path; raise ValueError for an empty name, `.`, `..` or one with a slash."""
     if not text or "/" in text or text in {".", ".."}:
         raise ValueError(f"{text!r} cannot be the {what} of a {kind.kind}")
     return text
 
 
-def query(**parameters: str) -> Query:
+def build_query(**parameters: str) -> Query:
     """Return the given parameters as a query, without those that are empty."""
     return [(name, value) for name, value in parameters.items() if value]
 
 
-def write_query(dry_run: bool, field_manager: str, field_validation: str, *, force: bool = False) -> Query:
-    return query(
+def build_write_query(dry_run: bool, field_manager: str, field_validation: str, *, force: bool = False) -> Query:
+    return build_query(
         dryRun="All" if dry_run else "",
         fieldManager=field_manager,
         fieldValidation=field_validation,
@@ -180,7 +180,7 @@ def write_query(dry_run: bool, field_manager: str, field_validation: str, *, for
     )
 
 
-def delete_options(
+def make_delete_options(
     grace: int | None, propagation: str | None, uid: str | None, version: str | None, dry_run: bool
 ) -> DeleteOptions:
     return DeleteOptions(
@@ -194,12 +194,12 @@ def delete_options(
 
 
 @lru_cache(maxsize=64)
-def delete_options_body(grace: int | None, propagation: str | None) -> bytes:
+def encode_delete_options(grace: int | None, propagation: str | None) -> bytes:
     """Return DeleteOptions with a grace period and propagation policy as JSON."""
-    return codec.encode(delete_options(grace, propagation, None, None, dry_run=False))
+    return codec.encode(make_delete_options(grace, propagation, None, None, dry_run=False))
 
 
-def retry_after(response: Response) -> float | None:
+def parse_retry_after(response: Response) -> float | None:
     """Return the seconds in Retry-After of a 429 or 503 response, at most 30; None for others, or without a number."""
     if response.status not in {429, 503}:
         return None

@@ -20,7 +20,7 @@ from mooring.apiserver.in_process import handler
 from mooring.bridge.serving import AUTHORITY, CONFIGURATIONS, WebhookServer
 from mooring.bridge.webhooks import NodeReviews
 from mooring.client import Client, PatchType
-from mooring.client.in_process import Answer, InProcessTransport
+from mooring.client.in_process import HandlerResponse, InProcessTransport
 from mooring.client.transport import Request, Response
 from mooring.testing.builders import made, taint
 from mooring.testing.clock import MockClock
@@ -246,7 +246,7 @@ class Configurations:
     def client(self, clock: MockClock) -> Client:
         send = handler(self.cluster.server.app, ADMIN)
 
-        async def asked(request: Request) -> Answer:
+        async def asked(request: Request) -> HandlerResponse:
             plural = request.path.split("/")[-2]
             if plural not in self.bundles:
                 return await send(request)

@@ -356,7 +356,9 @@ async def test_new_connections_resume_a_session_and_are_known_by_the_same_certif
         for _ in range(3):
             review = await client.create(SelfSubjectReview())
             (channel,) = transport._open
-            seen.append((channel.tls is not None and channel.tls.session_reused, review.status.user_info.username))
+            seen.append(
+                (channel.tls_object is not None and channel.tls_object.session_reused, review.status.user_info.username)
+            )
             channel.abort()
             await until(lambda: not transport._open)
     assert seen == [(False, ADMIN.username), (True, ADMIN.username), (True, ADMIN.username)]
@@ -369,7 +371,7 @@ async def test_neither_connection_nor_session_of_another_certificate_is_used(ser
     admin = await honest.credentials.current()
     channel = await without_identity._open_connection(admin)
     without_identity._use_client_certificate(Credential())  # while a request is under way, the credentials change
-    await channel.ask(without_identity._serialize_request(Request("GET", "/version"), admin)).end
+    await channel.send_request(without_identity._serialize_request(Request("GET", "/version"), admin)).end
     without_identity._release_connection(channel)
     async with Client(without_identity, user_agent="t") as client:
         with pytest.raises((errors.Unauthorized, errors.Forbidden)):

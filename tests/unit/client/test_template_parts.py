@@ -131,7 +131,7 @@ def test_objects_say_the_same_after_they_share(seen: list[tuple[type[Resource], 
     objects = [codec.decode_own(json.dumps(tree).encode(), kind) for kind, tree in seen]
     said = [codec.encode(obj) for obj in objects]
     for obj in objects:
-        parts.share(obj)
+        parts.share_parts(obj)
     assert [codec.encode(obj) for obj in objects] == said
     for obj in objects:  # also their types are those of the fields, not of what reads the same
         assert msgspec.json.decode(codec.encode(obj)) == codec.to_tree(obj)
@@ -149,7 +149,7 @@ def test_pods_of_one_template_on_two_nodes_have_the_same_containers() -> None:
         for name, node in (("a", "n1"), ("b", "n2"))
     )
     raw = (msgspec.Raw(json.dumps(tree, separators=(",", ":")).encode()) for tree in trees)
-    first, second = (lean_pods.build_pod(lean_pods.decode_raw(each), parts) for each in raw)
+    first, second = (lean_pods.build_pod(lean_pods.decode_raw_pod(each), parts) for each in raw)
     assert first.spec.containers is second.spec.containers
     assert first.metadata.labels is second.metadata.labels
     assert (first.spec.node_name, second.spec.node_name) == ("n1", "n2")
@@ -193,7 +193,7 @@ def test_pods_that_differ_in_the_name_of_their_token_s_volume_share_all_else(cas
             "hostname": "x",
         }
         sent = msgspec.Raw(json.dumps({"metadata": {}, "spec": spec}, separators=(",", ":")).encode())
-        return lean_pods.build_pod(lean_pods.decode_raw(sent), parts).spec
+        return lean_pods.build_pod(lean_pods.decode_raw_pod(sent), parts).spec
 
     specs = [read(name) for name in case.names]
     assert tuple(spec.volumes[0].name for spec in specs) == case.kept
