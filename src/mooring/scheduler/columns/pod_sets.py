@@ -9,7 +9,7 @@ dropped with the last pod that has it.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TypeAlias
 from weakref import ReferenceType, WeakValueDictionary, ref
 
@@ -191,7 +191,7 @@ class TermOwners:
         self._namespaces = namespaces
         self._inputs = inputs
         self._terms: dict[TermKey, OwnedTerm] = {}
-        self._indexes = {kind: SelectorIndex[OwnedTerm]() for kind in TermKind}
+        self._index: SelectorIndex[OwnedTerm] = SelectorIndex()
         self._changed_at = dict.fromkeys(TermKind, 0)
         self._topology_keys: dict[TermKind, Counter[str]] = {kind: Counter() for kind in TermKind}
 
@@ -206,11 +206,11 @@ class TermOwners:
         """Return the topology keys of all terms of one kind (required, preferred or anti-affinity)."""
         return frozenset(self._topology_keys[kind])
 
-    def selecting(self, kind: TermKind, namespace: str, labels: Mapping[str, str]) -> list[OwnedTerm]:
-        """Return the terms of one kind that select pods with these labels."""
-        own = self._namespaces.get(namespace, {})
-        candidates = self._indexes[kind].candidates(namespace, labels)
-        return [term for term in candidates if term.key.term.matches(namespace, labels, own)]
+    def find_selecting(self, kinds: Container[TermKind], namespace: str, labels: Mapping[str, str]) -> list[OwnedTerm]:
+        """Return the terms of some kinds that select pods with these labels."""
+        found = [term for term in self._index.candidates(namespace, labels) if term.key.kind in kinds]
+        own = self._namespaces.get(namespace, {}) if found else {}
+        return [term for term in found if term.key.term.matches(namespace, labels, own)]
 
     def add(self, row: int, terms: PodTerms, topologies: Topologies) -> None:
         for key in terms.keys:
@@ -218,7 +218,7 @@ class TermOwners:
             if term is None:
                 term = self._terms[key] = OwnedTerm(key, topologies.of(key.term.topology_key))
                 named = None if key.term.namespace_selector.selectable else key.term.namespaces
-                self._indexes[key.kind].add(term, key.term.selector, named)
+                self._index.add(term, key.term.selector, named)
                 self._topology_keys[key.kind][key.term.topology_key] += 1
                 self._note(key.kind)
             term.add(row, 1)
@@ -233,7 +233,7 @@ class TermOwners:
     def _forget(self, term: OwnedTerm) -> None:
         key = term.key
         del self._terms[key]
-        self._indexes[key.kind].remove(term)
+        self._index.remove(term)
         used = self._topology_keys[key.kind]
         used[key.term.topology_key] -= 1
         if not used[key.term.topology_key]:

@@ -11,14 +11,14 @@ cheapest of these:
 Selectors are also filed by namespace where they name their namespaces. A candidate still has to be matched.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from mooring.api.label_selector import REQUIRES_A_LABEL, REQUIRES_A_VALUE, Selector
 
 T = TypeVar("T")
-_FilingKey: TypeAlias = tuple[str | None, str | None, str | None]
-"""A namespace, label key and label value under which a selector is filed; None stands for any."""
+_FilingKey: TypeAlias = tuple[str | None, str | None]
+"""A label key and label value under which a selector is filed; None stands for any."""
 _MAX_FILING_KEYS = 16
 """The maximum number of label values under which one selector is filed; beyond it, only the key is used."""
 
@@ -27,8 +27,10 @@ class SelectorIndex(Generic[T]):
     """Label selectors with their items, each filed under one label that the selector requires."""
 
     def __init__(self) -> None:
-        self._buckets: dict[_FilingKey, dict[T, None]] = {}
-        self._keys: dict[T, list[_FilingKey]] = {}
+        self._buckets: dict[str | None, dict[_FilingKey, dict[T, None]]] = {}
+        """The items by namespace (None: for all namespaces) and filing key."""
+        self._keys: dict[T, tuple[Sequence[str | None], Sequence[_FilingKey]]] = {}
+        """The namespaces and filing keys of each item."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._keys)
@@ -37,41 +39,46 @@ class SelectorIndex(Generic[T]):
         """File an item under its selector; without `namespaces`, the selector applies to all namespaces."""
         if not selector.selectable:
             return
-        wanted = [None] if namespaces is None else list(namespaces)
-        filed: list[_FilingKey] = [(name, None, None) for name in wanted]
-        for key, values in _required(selector):
-            keys: list[_FilingKey] = [(name, key, value) for name in wanted for value in values]
-            filed = min(filed, keys, key=self._cost)
-        self._keys[item] = filed
-        for filing_key in filed:
-            self._buckets.setdefault(filing_key, {})[item] = None
+        names: Sequence[str | None] = [None] if namespaces is None else list(namespaces)
+        filed: Sequence[_FilingKey] = [(None, None)]
+        for number, (key, values) in enumerate(_required(selector)):
+            keys = [(key, value) for value in values]
+            filed = min(filed, keys, key=lambda each: self._cost(names, each)) if number else keys
+        self._keys[item] = names, filed
+        for name in names:
+            buckets = self._buckets.setdefault(name, {})
+            for filing_key in filed:
+                buckets.setdefault(filing_key, {})[item] = None
 
     def remove(self, item: T) -> None:
-        for filing_key in self._keys.pop(item, ()):
-            bucket = self._buckets[filing_key]
-            del bucket[item]
-            if not bucket:
-                del self._buckets[filing_key]
+        names, filed = self._keys.pop(item, ((), ()))
+        for name in names:
+            buckets = self._buckets[name]
+            for filing_key in filed:
+                del buckets[filing_key][item]
+                if not buckets[filing_key]:
+                    del buckets[filing_key]
+            if not buckets:
+                del self._buckets[name]
         if not self._keys:
-            self._keys, self._buckets = {}, {}  # a dict does not shrink by itself
+            self._keys = {}  # a dict does not shrink by itself
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> list[T]:
         """Return the items that may select pods with these labels, each once."""
         found: list[T] = []
-        buckets = self._buckets
-        if not buckets:
-            return found
         for name in (namespace, None):
-            for key, value in labels.items():
-                found += buckets.get((name, key, value), ())
-                found += buckets.get((name, key, None), ())
-            found += buckets.get((name, None, None), ())
+            buckets = self._buckets.get(name)
+            if buckets is not None:
+                for label in labels.items():
+                    found += buckets.get(label, ())
+                    found += buckets.get((label[0], None), ())
+                found += buckets.get((None, None), ())
         return found
 
-    def _cost(self, keys: list[_FilingKey]) -> tuple[int, int]:
-        return max([filing_key.count(None) for filing_key in keys], default=0), sum(
-            len(self._buckets.get(filing_key, ())) for filing_key in keys
-        )
+    def _cost(self, names: Sequence[str | None], keys: Sequence[_FilingKey]) -> tuple[bool, int]:
+        known = [buckets for name in names if (buckets := self._buckets.get(name))]
+        is_by_key_alone = any(value is None for _, value in keys)
+        return is_by_key_alone, sum(len(buckets.get(key, ())) for key in keys for buckets in known)
 
 
 class LabelIndex(Generic[T]):

@@ -81,6 +81,10 @@ class _Entry:
         self.scores: list[ScoreVector]
         self.is_settled = all(vector.is_settled for group in groups for vector in group.filters)
 
+    def names_nodes(self) -> bool:
+        """Return whether a plugin that reads a shared part limits the pods to nodes that it named."""
+        return any(vector.node_names for group in self.groups for vector in group.filters)
+
     def find_plugins(
         self,
         pod: PodInfo,
@@ -164,8 +168,7 @@ class Evaluator:
         found = self._entries.get(pod.signature)
         if found is None:
             found = self._make_entry(pod)
-            names_nodes = any(each.node_names for group in found.groups for each in group.filters)
-            if not names_nodes:  # otherwise another such pod is unlikely
+            if found.is_settled or not found.names_nodes():  # otherwise another such pod is unlikely
                 self._entries[pod.signature] = found
                 for group in found.groups:
                     group.users += 1

@@ -48,7 +48,7 @@ class _Terms(Derived):
     As a derived value, it logs the node rows whose verdict or score changed.
     """
 
-    existing: Sequence[OwnedTerm] = ()
+    existing: list[OwnedTerm]
     """The terms of placed pods that select the pod."""
     _terms_verified_at = NEVER
     _counts_verified_at: list[int] | None = None
@@ -58,6 +58,7 @@ class _Terms(Derived):
         self.cluster = cluster
         self.signature = signature
         self._kinds = kinds
+        self.existing = []
 
     def find_existing(self) -> None:
         """Look up the terms of placed pods that select the pod again, if pods with terms were placed or removed."""
@@ -65,10 +66,8 @@ class _Terms(Derived):
         changed_at = max([owners.changed_at(kind) for kind in self._kinds])
         if changed_at > self._terms_verified_at:
             self._terms_verified_at = changed_at
-            found: list[OwnedTerm] = []
-            for kind in self._kinds:
-                found += owners.selecting(kind, signature.namespace, signature.labels)
-            if found != (self.existing or []):
+            found = owners.find_selecting(self._kinds, signature.namespace, signature.labels)
+            if found != self.existing:
                 self.existing, self._counts_verified_at = found, None
 
     def log_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:

@@ -133,10 +133,11 @@ class _Requests:
 
     def _refused_rows(self) -> NDArray[np.intp]:
         free = self.columns.free
-        fits = free[POD_COUNT] > 0
+        is_lacking = free[POD_COUNT] <= 0
         for line, amount in self._by_line:
-            fits &= free[line] >= amount
-        refused: NDArray[np.intp] = (self._nodes & ~fits).nonzero()[0]
+            is_lacking |= free[line] < amount
+        is_lacking &= self._nodes
+        refused: NDArray[np.intp] = is_lacking.nonzero()[0]
         return refused
 
     def fits_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Mask:

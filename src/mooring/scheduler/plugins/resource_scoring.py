@@ -108,11 +108,11 @@ class Scoring:
         lines = self._lines.get(names)
         if lines is None:
             lines = self._lines[names] = ResourceLines(self._cluster, counted, assumed=self._assumed)
-        return ScoredResources(lines, np.array([[asked.get(name, 0)] for name in names], np.int64).reshape(-1, 1))
+        return ScoredResources(lines, np.array([asked.get(name, 0) for name in names], np.int64).reshape(-1, 1))
 
 
 class ResourceLines:
-    """The scored resources of all nodes as floats, updated by row.
+    """The scored resources of all nodes.
 
     The error of a computed share is below `_ROUNDING`. A share that is no integer differs from the next integer by more
     than the error and `_ROUNDING` together, because amounts are below `_MAX_ROUNDED`; so rounding down is exact.
@@ -121,15 +121,13 @@ class ResourceLines:
     def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
         self.columns = cluster.resources
         line = self.columns.scored_line if assumed else self.columns.line
-        lines = [line(entry.name) for entry in specs]
-        self._lines = index_of(lines)
+        self._line_numbers = [line(entry.name) for entry in specs]
+        self._lines = index_of(self._line_numbers)
         self.weights: Table = np.array([[entry.weight] for entry in specs], np.int64).reshape(-1, 1)
         self._weight = sum(entry.weight for entry in specs)
         self._allocatable = cluster.inputs.log(Input.NODE_ALLOCATABLE)
         self._amounts = cluster.inputs.log(Input.NODE_ALLOCATABLE | Input.PODS)
-        self._allocatable_at = self._used_at = NEVER
-        self._line_numbers = lines
-        self._has_balance = False
+        self._prepared_at = self._balance_at = NEVER
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
         """Return the used and the allocatable amounts on some node rows."""
@@ -137,18 +135,15 @@ class ResourceLines:
 
     def least_allocated(self, asked: Table, rows: Rows) -> Scores:
         """Return the LeastAllocated scores of node rows for a pod that requests `asked`."""
-        self._refresh()
+        self._prepare()
         if not self._is_exact:
             used, allocatable = self.tables(rows)
             return least_allocated(used + asked, allocatable, self.weights)
-        is_all = isinstance(rows, slice)
-        wanted = asked.astype(np.float64)
-        shares = np.multiply(self._percent_of_one[:, rows], wanted, out=self._buffer if is_all else None)
-        np.subtract(self._free_percent[:, rows], shares, out=shares)
-        percents = self._percents if is_all else np.empty(shares.shape, np.int32)
-        with np.errstate(invalid="ignore"):  # far below 0 where the pod is larger than the node
-            np.copyto(percents, shares, casting="unsafe")
-        np.maximum(percents, 0, out=percents)
+        left = self.columns.free[self._lines][:, rows] - asked
+        np.maximum(left, 0, out=left)
+        shares = np.multiply(left, self._percent_of_one[:, rows], out=self._buffer_for(rows))
+        shares += _ROUNDING
+        percents = shares.astype(np.int32)
         if self._weight != len(percents):
             percents *= self.weights.astype(np.int32)
         total = percents[0]
@@ -160,12 +155,11 @@ class ResourceLines:
 
     def balance_change(self, asked: Table, rows: Rows) -> Scores:
         """Return by node row how much more balanced the use of resources would be with a pod that requests `asked`."""
-        self._refresh()
-        wanted = asked.astype(np.float64)
-        fractions = np.add(self._used[:, rows], wanted, out=self._buffer if isinstance(rows, slice) else None)
+        self._prepare()
+        self._update_balance()
+        fractions = np.add(self._used[:, rows], asked, out=self._buffer_for(rows))
         np.divide(fractions, self._divisor[:, rows], out=fractions)
-        if np.maximum.reduce(fractions, axis=None) > 1.0:
-            np.minimum(fractions, 1.0, out=fractions)
+        np.minimum(fractions, 1.0, out=fractions)
         if len(fractions) == 2:
             deviation = np.subtract(fractions[0], fractions[1], out=fractions[0])
             np.abs(deviation, out=deviation)
@@ -176,67 +170,49 @@ class ResourceLines:
             np.subtract(1.0, deviation, out=deviation)
             deviation *= MAX_NODE_SCORE
         found: Scores = deviation.astype(np.int16)
-        found -= self._current_balance()[rows]
+        found -= self._balance[rows]
         return found
 
-    def _refresh(self) -> None:
-        if self._allocatable.changed_at != self._allocatable_at:
-            self._prepare(self.columns.allocatable[self._lines])
-            self._allocatable_at, self._used_at = self._allocatable.changed_at, NEVER
-        if self._amounts.changed_at == self._used_at:
-            return
-        rows = self._amounts.since(self._used_at)
-        if rows is None or len(rows) > _FEW_ROWS:
-            self._used[:] = self.columns.used[self._lines]
-            np.multiply(self._whole - self._used, self._percent_of_one, out=self._free_percent)
-            self._free_percent += _ROUNDING
-            self._free_percent *= self._is_there
-            self._has_balance = False
-        else:
-            for row in rows.tolist():
-                self._refresh_row(row)
-        self._used_at = self._amounts.changed_at
+    def _buffer_for(self, rows: Rows) -> NDArray[np.float64] | None:
+        return self._buffer if isinstance(rows, slice) else None
 
-    def _refresh_row(self, row: int) -> None:
-        used = [self.columns.used.item(line, row) for line in self._line_numbers]
-        for place, amount in enumerate(used):
-            self._used[place, row] = amount
-            if self._is_there[place, row]:
-                free = self._whole.item(place, row) - amount
-                self._free_percent[place, row] = free * self._percent_of_one.item(place, row) + _ROUNDING
-        if not self._has_balance:
+    def _prepare(self) -> None:
+        if self._allocatable.changed_at == self._prepared_at:
             return
-        if len(used) == 2:
-            self._balance[row] = _balance_of_two(used, self._whole[:, row].tolist()) if self._has_all[row] else 100
-        else:
-            self._balance[row] = balance(*self.tables(slice(row, row + 1))).item()
-
-    def _prepare(self, allocatable: Table) -> None:
+        self._prepared_at, self._balance_at = self._allocatable.changed_at, NEVER
+        allocatable = self.columns.allocatable[self._lines]
         self._is_there = allocatable != 0
         self._has_all: NDArray[np.bool_] = np.logical_and.reduce(self._is_there)
-        self._whole = np.maximum(allocatable, 1).astype(np.float64)
+        whole = np.maximum(allocatable, 1).astype(np.float64)
         # With two resources, used fractions of nodes without one of them are 0, so that they count as balanced.
-        self._divisor = np.where(self._has_all | (len(allocatable) != 2), self._whole, np.inf)
-        self._percent_of_one = MAX_NODE_SCORE / self._whole
+        self._divisor = np.where(self._has_all | (len(allocatable) != 2), whole, np.inf)
+        self._percent_of_one = MAX_NODE_SCORE / whole
         self._percent_of_one *= self._is_there
-        self._used = np.empty_like(self._whole)
-        self._free_percent = np.empty_like(self._whole)
-        self._buffer = np.empty_like(self._whole)
+        self._buffer = np.empty_like(whole)
         """Reused by every call: fresh memory for each pod costs more than the arithmetic."""
-        self._percents = np.empty_like(self._whole, np.int32)
         has_any = np.logical_or.reduce(self._is_there)
         self._is_exact = allocatable.max(initial=0) < _MAX_ROUNDED and np.array_equal(self._has_all, has_any)
 
-    def _current_balance(self) -> NDArray[np.int16]:
-        if not self._has_balance:
-            self._balance: NDArray[np.int16] = balance(*self.tables(ALL_ROWS)).astype(np.int16)
-            self._has_balance = True
-        return self._balance
-
-
-def _balance_of_two(used: Sequence[int], allocatable: Sequence[float]) -> int:
-    first, second = (min(part / whole, 1.0) for part, whole in zip(used, allocatable, strict=True))
-    return int((1.0 - abs(first - second) / 2) * MAX_NODE_SCORE)
+    def _update_balance(self) -> None:
+        changed_at = self._amounts.changed_at
+        if changed_at == self._balance_at:
+            return
+        rows = self._amounts.since(self._balance_at)
+        self._balance_at = changed_at
+        if rows is None or len(rows) > _FEW_ROWS:
+            used, allocatable = self.tables(ALL_ROWS)
+            self._used = used.astype(np.float64)
+            self._balance: NDArray[np.int16] = balance(used, allocatable).astype(np.int16)
+            return
+        for row in rows.tolist():
+            amounts = [self.columns.used.item(line, row) for line in self._line_numbers]
+            for place, amount in enumerate(amounts):
+                self._used[place, row] = amount
+            if len(amounts) == 2:
+                fractions = [min(amount / self._divisor.item(place, row), 1.0) for place, amount in enumerate(amounts)]
+                self._balance[row] = int((1.0 - abs(fractions[0] - fractions[1]) / 2) * MAX_NODE_SCORE)
+            else:
+                self._balance[row] = balance(*self.tables(slice(row, row + 1))).item()
 
 
 def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
