@@ -120,9 +120,7 @@ class ResourceColumns:
 
     def add(self, row: int, signature: PodSignature, times: int = 1) -> None:
         """Add a pod's usage to its node; subtract it if `times` is -1."""
-        usage = signature.usage
-        if usage is None or usage.layout != self.layout:
-            usage = self._usage(signature)
+        usage = self._usage(signature)
         more, less = (self.used, self.free) if times == 1 else (self.free, self.used)
         column = more[:, row]
         column += usage.column

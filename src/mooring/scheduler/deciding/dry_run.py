@@ -26,7 +26,7 @@ from mooring.constraints.columns.revisions import NEVER, NO_ROWS, Reader, union
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.ranked_pods import NOT_YET, RankedPods
 from mooring.scheduler.columns.signatures import PodSignature
-from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, find_refusals
 from mooring.scheduler.framework import Mask, Status, unresolvable
 from mooring.scheduler.framework.nominations import NominatedPods
 
@@ -153,20 +153,6 @@ def dry_run(
     there, without = allocatable.take(left, axis=1), used.take(left, axis=1)
     victims = _spare(evaluation, rows[left], there, without, layers, reserved=more)
     return DryRun(refused, used, left, layers.costs(victims), victims, layers.orders)
-
-
-def find_refusals(
-    evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
-) -> dict[int, Status]:
-    """Return, by node index, why the pod would not fit with the given used amounts; clear these nodes in `fits`."""
-    found: dict[int, Status] = {}
-    for slot in evaluation.filters:
-        ok = slot.fits_with(rows, allocatable, used)
-        if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
-            for status, indexes in slot.refusals_with(rows[lacking], allocatable[:, lacking], used[:, lacking]):
-                found |= dict.fromkeys(lacking[indexes].tolist(), status)
-            fits &= ok
-    return found
 
 
 def _spare(

@@ -19,7 +19,7 @@ from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.deciding.vectors import PlannedPlugin, Vector
 from mooring.scheduler.framework.verdicts import count_codes, status_of
 
-_Amounts: TypeAlias = NDArray[np.int64]
+Amounts: TypeAlias = NDArray[np.int64]
 """Resource amounts of the evaluated nodes: a line for each resource, a column for each node."""
 _NO_MASK: fwk.Mask = np.empty(0, np.bool_)
 
@@ -141,7 +141,7 @@ class FilterVector(Vector):
         """Return whether only a node row's node and resources decide its verdict, so that `fits_with` can be called."""
         return self.reads_only_node or self.use.declared.only_resources or self.status.is_skip
 
-    def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Mask | None:
+    def fits_with(self, rows: NDArray[np.intp], allocatable: Amounts, used: Amounts) -> fwk.Mask | None:
         """Return which node rows would pass with other used resource amounts; None if all would."""
         if self.reads_only_node:
             return self.ok[rows] if self.refuses else None
@@ -151,7 +151,7 @@ class FilterVector(Vector):
         return fits
 
     def refusals_with(
-        self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
+        self, rows: NDArray[np.intp], allocatable: Amounts, used: Amounts
     ) -> list[tuple[fwk.Status, NDArray[np.intp]]]:
         """Return why node rows would not pass with other used amounts: each reason with the rows' indexes."""
         if self.reads_only_node:

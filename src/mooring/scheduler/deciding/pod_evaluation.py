@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
-from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.deciding.filter_vectors import FilterVector
+from mooring.scheduler.deciding.filter_vectors import Amounts, FilterVector
 from mooring.scheduler.deciding.score_vectors import BestRows, ScoreVector
 from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Scores, Status
 from mooring.scheduler.framework.nominations import NominatedPods
@@ -95,32 +94,33 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedP
     if not len(rows):
         return
     if only_resources_decide(evaluation) and nominated_pods_only_use(evaluation, cluster, expected):
-        evaluation.overruled = _evaluate_together(evaluation, cluster.resources, rows, expected)
+        allocatable = cluster.resources.allocatable.take(rows, axis=1)
+        used = cluster.resources.used.take(rows, axis=1) + expected.usage.take(rows, axis=1)
+        found = find_refusals(evaluation, rows, allocatable, used, np.ones(len(rows), np.bool_))
     else:
-        _evaluate_one_by_one(evaluation, cluster, rows, expected)
-    if evaluation.overruled:
+        statuses = (status_with(evaluation, cluster, row, expected.on(row)) for row in rows.tolist())
+        found = {index: status for index, status in enumerate(statuses) if not status.is_success}
+    if found:
+        indexes: dict[Status, list[int]] = {}
+        for index, status in found.items():
+            indexes.setdefault(status, []).append(index)
+        evaluation.overruled = [(status, rows[those]) for status, those in indexes.items()]
         evaluation.feasible = evaluation.feasible.copy()
-        for _, refused in evaluation.overruled:
-            evaluation.feasible[refused] = False
-            evaluation.number_feasible -= len(refused)
+        evaluation.feasible[rows[list(found)]] = False
+        evaluation.number_feasible -= len(found)
 
 
-def _evaluate_together(
-    evaluation: PodEvaluation, resources: ResourceColumns, rows: NDArray[np.intp], expected: NominatedPods
-) -> Overruled:
-    found: list[tuple[Status, NDArray[np.intp]]] = []
+def find_refusals(
+    evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: Amounts, used: Amounts, fits: Mask
+) -> dict[int, Status]:
+    """Return, by node index, why the pod would not fit with the given used amounts; clear these nodes in `fits`."""
+    found: dict[int, Status] = {}
     for vector in evaluation.filters:
-        if vector.reads_only_node or not len(rows):
-            continue
-        allocatable = resources.allocatable.take(rows, axis=1)
-        used = resources.used.take(rows, axis=1) + expected.usage.take(rows, axis=1)
         ok = vector.fits_with(rows, allocatable, used)
-        if ok is None or ok.all():
-            continue
-        refused = rows[~ok]
-        statuses = vector.refusals_with(refused, allocatable[:, ~ok], used[:, ~ok])
-        found += [(status, refused[indexes]) for status, indexes in statuses]
-        rows = rows[ok]
+        if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
+            for status, indexes in vector.refusals_with(rows[lacking], allocatable[:, lacking], used[:, lacking]):
+                found |= dict.fromkeys(lacking[indexes].tolist(), status)
+            fits &= ok
     return found
 
 
@@ -144,14 +144,3 @@ def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected:
             if any(vector.verdicts(np.array([row], np.intp)) is not None for vector in silent):
                 return False
     return True
-
-
-def _evaluate_one_by_one(
-    evaluation: PodEvaluation, cluster: Cluster, rows: NDArray[np.intp], expected: NominatedPods
-) -> None:
-    refused: dict[Status, list[int]] = {}
-    for row in rows.tolist():
-        status = status_with(evaluation, cluster, row, expected.on(row))
-        if not status.is_success:
-            refused.setdefault(status, []).append(row)
-    evaluation.overruled = [(status, np.array(found, np.intp)) for status, found in refused.items()]

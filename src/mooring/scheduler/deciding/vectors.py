@@ -25,24 +25,23 @@ class PlannedPlugin:
     """A Filter or Score plugin in a profile, with the parts of a pod and the inputs that it reads."""
 
     def __init__(
-        self, plugin: Any, declared: Declaration | None, cluster: Cluster, *, index: int, weight: int = 0
+        self, plugin: Any, timed: Callable[[Any], Any], cluster: Cluster, *, index: int, weight: int = 0
     ) -> None:
-        """Resolve a declaration; `declared` is None for a plugin that evaluates one node at a time."""
-        self.plugin = plugin
+        self.plugin = timed(plugin)
         self.name: str = plugin.name
         self.index = index
         """The index of the plugin among the filters or scores of its profile."""
         self.weight = weight
         """The weight of its scores; 0 for filters."""
-        self.is_per_node = declared is None
+        self.is_per_node = not isinstance(plugin, ScorePlugin if weight else FilterPlugin)
         """Whether the plugin evaluates one node at a time."""
-        self.has_pre_point = not weight and hasattr(plugin, "pre_filter_pod")
-        """Whether kube-scheduler's plugin of this name has PreFilter or PreScore, so that metrics count the call."""
-        if declared is None:
-            declared = Declaration(Part.POD)
+        if self.is_per_node:
+            declared = Declaration(Part.POD, has_pre_point=not weight and hasattr(plugin, "pre_filter_pod"))
         else:
-            self.has_pre_point = declared.has_pre_point
+            declared = plugin.scores if weight else plugin.filters
         self.declared = declared
+        self.has_pre_point = declared.has_pre_point
+        """Whether kube-scheduler's plugin of this name has PreFilter or PreScore, so that metrics count the call."""
         self.reads_pod = Part.POD in declared.pod
         """Whether the plugin reads the pod itself and is therefore called for every pod."""
         self.log = cluster.inputs.log(declared.rows)
@@ -50,7 +49,7 @@ class PlannedPlugin:
         self.refresh: Callable[..., Derived | Input] | None = None
         """The method that updates a state after inputs of the cluster changed; None if the plugin declares none."""
         if declared.cluster:
-            self.refresh = plugin.refresh_score if weight else plugin.refresh
+            self.refresh = self.plugin.refresh_score if weight else self.plugin.refresh
         self.reads_only_node = not (self.reads_pod or declared.cluster or declared.rows & Input.PODS)
         """Whether the results depend on the nodes alone and not on placed pods."""
         self.applies_to: Callable[[PodSpec], Status | None] = getattr(plugin, "applies_to", _depends_on_pod)
@@ -77,19 +76,10 @@ class Plan:
     ) -> None:
         """Resolve the plugins of a profile; `timed` wraps each plugin to measure its calls."""
         self.filters: Sequence[PlannedPlugin] = [
-            PlannedPlugin(
-                timed(plugin), plugin.filters if isinstance(plugin, FilterPlugin) else None, cluster, index=index
-            )
-            for index, plugin in enumerate(profile.filters)
+            PlannedPlugin(plugin, timed, cluster, index=index) for index, plugin in enumerate(profile.filters)
         ]
         self.scores: Sequence[PlannedPlugin] = [
-            PlannedPlugin(
-                timed(entry.plugin),
-                entry.plugin.scores if isinstance(entry.plugin, ScorePlugin) else None,
-                cluster,
-                index=index,
-                weight=entry.weight,
-            )
+            PlannedPlugin(entry.plugin, timed, cluster, index=index, weight=entry.weight)
             for index, entry in enumerate(profile.scores)
         ]
         readers: dict[tuple[Part, Signer | None], PartReaders] = {}
