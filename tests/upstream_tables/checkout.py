@@ -15,10 +15,10 @@ from mooring.api.codec import to_tree
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
-from mooring.scheduler.deciding.profiles import PluginUse
 from mooring.scheduler.facade import DEFAULT_SCHEDULER, Engine, ProfileSpec
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind
 from mooring.scheduler.framework.events import QueueingHint
+from mooring.scheduler.framework.profiles import PluginUse
 from mooring.scheduler.framework.registry import PluginError
 from mooring.testing.replay import Result
 from upstream_tables import accepted

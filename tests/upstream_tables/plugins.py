@@ -19,10 +19,10 @@ from mooring.api.core_v1 import Namespace, Node, Pod, Service
 from mooring.api.errors import StatusError
 from mooring.base import component
 from mooring.constraints.options import ConstraintOptions
-from mooring.scheduler.deciding.profiles import PluginUse
 from mooring.scheduler.facade import DEFAULT_SCHEDULER, Engine, ProfileSpec
 from mooring.scheduler.framework import EnqueueExtensions, Kind, SchedulerFeatures
 from mooring.scheduler.framework.events import QueueingHint
+from mooring.scheduler.framework.profiles import PluginUse
 from mooring.scheduler.running.options import for_component as scheduler_options
 from upstream_tables.case import Play, Tree, decode, difference
 

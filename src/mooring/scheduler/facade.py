@@ -12,7 +12,6 @@ from mooring.api.core_v1 import NodeAffinity
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, object_key, pod_key
 from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort, PodSignature, PodTerms, host_ports, pod_terms
 from mooring.scheduler.deciding.attempt import AssumedPod, Attempts, Driver
-from mooring.scheduler.deciding.cluster_events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.deciding.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.deciding.engine import (
     NO_NODES,
@@ -24,13 +23,19 @@ from mooring.scheduler.deciding.engine import (
     fit_message,
 )
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
-from mooring.scheduler.deciding.profiles import CONFIG_API_VERSION, CONFIG_KIND, DEFAULT_SCHEDULER, Profile, ProfileSpec
 from mooring.scheduler.dra.allocated import Allocated
 from mooring.scheduler.dra.claims import ClaimError, Request
 from mooring.scheduler.dra.claims import claim_name as device_claim_name
 from mooring.scheduler.dra.claims import requests_of as device_requests_of
 from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
 from mooring.scheduler.dra.inventory import Inventory
+from mooring.scheduler.framework.profiles import (
+    CONFIG_API_VERSION,
+    CONFIG_KIND,
+    DEFAULT_SCHEDULER,
+    Profile,
+    ProfileSpec,
+)
 from mooring.scheduler.plugins import IN_TREE, arguments, node_affinity
 from mooring.scheduler.plugins.dynamic_resources import (
     REASON_CANNOT,
@@ -41,6 +46,7 @@ from mooring.scheduler.plugins.dynamic_resources import (
 from mooring.scheduler.plugins.node_declared_features import needed_features
 from mooring.scheduler.plugins.volume_restrictions import pods_share_disk
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
+from mooring.scheduler.queue.cluster_events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.volumes.claims import (
     BIND_COMPLETED,
     SELECTED_NODE,

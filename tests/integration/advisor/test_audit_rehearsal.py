@@ -12,7 +12,7 @@ from mooring.advisor.snapshot import dump
 from mooring.base import component
 from mooring.base.known_gates import CEL, COMPARISON_OPERATORS, SEMVER_OPERATORS
 from mooring.cli.support.rehearsal import add_rehearsal
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.framework.profiles import ProfileSpec
 
 pytestmark = [pytest.mark.req("S.5"), pytest.mark.req("5471.12"), pytest.mark.req("4330.13")]
 Tree = dict[str, Any]

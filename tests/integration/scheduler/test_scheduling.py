@@ -17,8 +17,8 @@ from mooring.client import Client, LeaseTimes
 from mooring.client.in_process import InProcessTransport
 from mooring.client.leader_election import LeaderElection
 from mooring.client.transport import Request, Response
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, Handle, PluginArguments, Status, unschedulable
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework.registry import Factory
 from mooring.scheduler.queue import Backoffs
 from mooring.scheduler.running.options import COMPONENT, SchedulerConfig

@@ -13,7 +13,6 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding
 from mooring.api.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import StorageClass
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import (
     SUCCESS,
     Code,
@@ -23,6 +22,7 @@ from mooring.scheduler.framework import (
     PluginArguments,
     Status,
 )
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.queue import Backoffs
 from mooring.scheduler.running.options import SchedulerConfig
 from mooring.testing.builders import made

@@ -16,7 +16,7 @@ from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import CSINode, StorageClass
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS
 from mooring.testing.builders import made, node, pod
 
 pytestmark = pytest.mark.req("S.5")

@@ -16,7 +16,7 @@ from mooring.api.codec import FieldValidation, from_tree
 from mooring.api.core_v1 import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, ProfileSpec
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, ProfileSpec
 
 pytestmark = pytest.mark.req("S.5")
 

@@ -34,7 +34,7 @@ from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.api.meta_v1 import Resource
 from mooring.base import component
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.testing import builders
 
 pytestmark = pytest.mark.req("S.5")

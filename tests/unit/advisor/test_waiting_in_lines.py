@@ -12,8 +12,8 @@ from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.simulate.traces.results import result_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Status
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.testing.builders import HOSTNAME, node, pod

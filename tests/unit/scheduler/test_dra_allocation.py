@@ -10,8 +10,8 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import SchedulerFeatures
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.testing.builders import made, node, pod

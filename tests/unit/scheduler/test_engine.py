@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.deciding.engine import Engine, UnknownSchedulerError, fit_message
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SKIP, SUCCESS, CycleState, Handle, PluginArguments, Status, error, unschedulable
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework.registry import Factory, PluginError
 from mooring.scheduler.plugins import IN_TREE
 from mooring.testing.builders import ZONE, made, node, pod

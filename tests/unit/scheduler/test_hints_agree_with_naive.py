@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
-from mooring.scheduler.deciding.cluster_events import node_action, pod_action
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
+from mooring.scheduler.queue.cluster_events import node_action, pod_action
 from mooring.scheduler.queue.hints import Help, Hints
 from mooring.scheduler.queue.queued_pod import QueuedPod
 from naive_scheduler import OK, POD_LABELS, Twins

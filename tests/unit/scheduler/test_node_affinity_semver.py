@@ -7,9 +7,9 @@ import pytest
 
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import Code
 from mooring.scheduler.framework.options import SchedulerFeatures
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("5721.2", "5721.7")

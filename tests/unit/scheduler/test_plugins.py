@@ -8,8 +8,8 @@ import pytest
 from mooring.api.apps_v1 import ReplicaSet
 from mooring.api.core_v1 import Node, Pod, Service
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import Code, SchedulerFeatures
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.testing.builders import HOSTNAME, ZONE, made, node, pod
 
 GIGA = 1024**3

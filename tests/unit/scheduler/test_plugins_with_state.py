@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import (
     SKIP,
     Declaration,
@@ -22,6 +21,7 @@ from mooring.scheduler.framework import (
     Status,
     Verdicts,
 )
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.plugins import IN_TREE
 from mooring.testing.builders import node, pod
 

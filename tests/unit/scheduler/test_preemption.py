@@ -15,8 +15,8 @@ from mooring.scheduler.deciding import preemption
 from mooring.scheduler.deciding.engine import NOTHING_DONE, Engine, Outcome, fit_message
 from mooring.scheduler.deciding.pod_evaluation import only_resources_decide
 from mooring.scheduler.deciding.preemption import Candidate, cost_of
-from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import PostFilterResult, Status
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.testing.builders import made, node, pod
 
 pytestmark = pytest.mark.req("S.3")

@@ -12,7 +12,7 @@ import pytest
 
 from mooring.base import logs
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("5471.4", "5721.7", "5500.6")

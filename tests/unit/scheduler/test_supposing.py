@@ -15,7 +15,6 @@ from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.pod_sets import PodChoice
 from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort
 from mooring.scheduler.deciding.engine import Engine, NodeExplanation
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import (
     SUCCESS,
     Declaration,
@@ -30,6 +29,7 @@ from mooring.scheduler.framework import (
     Status,
     Verdicts,
 )
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.plugins import IN_TREE
 from mooring.testing.builders import node, pod
 

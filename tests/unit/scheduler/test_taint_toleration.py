@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import Code
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("5471.6", "5721.1", "5500.8", "5500.15")

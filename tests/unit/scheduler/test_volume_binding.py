@@ -14,8 +14,8 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import QueueingHint, SchedulerFeatures
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.volumes.claims import SELECTED_NODE

@@ -20,7 +20,6 @@ from mooring.controllers.workloads.daemon_nodes import pin_spec_to_node
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import DeclaredParts, SignatureTable, host_ports, images, pod_terms
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import (
     Declaration,
     Factory,
@@ -30,6 +29,7 @@ from mooring.scheduler.framework import (
     PreFilterResult,
     Verdicts,
 )
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.plugins import IN_TREE
 from mooring.testing.builders import made, node, pod
 

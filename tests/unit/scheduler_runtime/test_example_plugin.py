@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import registry
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework.registry import ENTRY_POINTS, PluginError
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.running import options

@@ -7,8 +7,8 @@ import pytest
 
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse
 from mooring.scheduler.framework import SchedulerFeatures
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.running import options
 from mooring.scheduler.running.options import SchedulerConfigError

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mooring.api.core_v1 import Pod
 from mooring.base.metrics import Histograms, exponential_buckets
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Status, error, unschedulable
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.running.metrics import SchedulerMetrics
 from mooring.scheduler.running.plugin_times import PluginTimes

@@ -14,9 +14,7 @@ from msgspec.structs import replace
 from mooring.api.core_v1 import Node, Pod, PodResourceClaimStatus, PodStatus
 from mooring.api.meta_v1 import OwnerReference
 from mooring.api.resource_v1 import ResourceClaim
-from mooring.scheduler.deciding.cluster_events import node_action, pod_action
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import (
     Action,
     ClusterEvent,
@@ -26,8 +24,10 @@ from mooring.scheduler.framework import (
     Kind,
     QueueingHint,
 )
+from mooring.scheduler.framework.profiles import Profile
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
+from mooring.scheduler.queue.cluster_events import node_action, pod_action
 from mooring.testing.builders import made
 from mooring.testing.clock import MockClock
 from scheduler_objects import needs_kernel, node, pod

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from mooring.api.meta_v1 import Resource
     from mooring.client import Client
     from mooring.client.kubeconfig import Connection
-    from mooring.scheduler.deciding.profiles import ProfileSpec
     from mooring.scheduler.framework import Registry, SchedulerFeatures
+    from mooring.scheduler.framework.profiles import ProfileSpec
     from mooring.scheduler.queue import Backoffs
 
 USER_AGENT = "mooring-advisor"

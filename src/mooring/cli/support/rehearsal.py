@@ -23,7 +23,7 @@ from mooring.base import logs
 from mooring.cli.support.control_plane import ControlPlane
 from mooring.cli.support.worker_process import WorkerConfig, WorkersError
 from mooring.cli.support.workers import Workers
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.store.errors import StoreError
 
 CONTROLLERS = (

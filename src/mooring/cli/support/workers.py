@@ -26,7 +26,7 @@ from mooring.client import Client, ClientError, connect, user_agent
 from mooring.client.leader_election import ElectedComponent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.run import CONTROLLERS, Controllers, discover_versions
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.framework.profiles import ProfileSpec
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
 from mooring.scheduler.running import options as scheduler_options
 from mooring.scheduler.running.options import SchedulerConfig

@@ -22,8 +22,8 @@ from mooring.base import logs
 from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler.deciding.diagnosis import Diagnosis
 from mooring.scheduler.deciding.engine import NO_NODES, Engine, Outcome
-from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import SUCCESS, Code, CycleState, GroupBindPlugin, PostFilterResult, Status, error
+from mooring.scheduler.framework.profiles import Profile
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 
 log = logs.get(__name__)

@@ -28,9 +28,9 @@ from mooring.scheduler.columns.signatures import PodSignature
 from mooring.scheduler.deciding.diagnosis import Diagnosis, Rejection, diagnose
 from mooring.scheduler.deciding.evaluation import Evaluator
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
-from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
 from mooring.scheduler.deciding.vectors import Plan
 from mooring.scheduler.framework.nominations import Nominations
+from mooring.scheduler.framework.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
 from mooring.scheduler.framework.status import first_rejection
 from mooring.scheduler.plugins import IN_TREE
 

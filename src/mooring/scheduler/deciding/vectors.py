@@ -14,8 +14,8 @@ from mooring.constraints.columns.revisions import NEVER, ChangedRows, Derived, u
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.inputs import Input, Inputs, Revision
 from mooring.scheduler.columns.signatures import DeclaredParts, Part, Signer
-from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import Declaration, FilterPlugin, ScorePlugin, Status
+from mooring.scheduler.framework.profiles import Profile
 
 _serials = count(1)
 _NEVER_CHANGES = Revision()

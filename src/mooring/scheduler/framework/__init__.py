@@ -6,6 +6,7 @@
     events    the cluster events that wake a rejected pod
     options   the feature gates on which plugins depend
     registry  plugin factories by name, and the `Handle` that plugins receive
+    profiles  the plugins for one scheduler name, in order
 
 Read next: ``plugins.py``.
 """

@@ -20,8 +20,7 @@ A plugin has a `name` and any of these methods. Filter and Score come in two for
 What `pre_filter` and `pre_score` return as state is passed to the later calls; plugins keep nothing about a pod in
 themselves, so one instance serves all pods. Plugins whose state is needed after filtering find it in `CycleState`.
 Everything up to `reserve` is synchronous and does no I/O; `pre_bind` and `bind` may.
-Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/deciding/profiles.py`` for the
-order.
+Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``profiles.py`` for the order.
 """
 
 from collections.abc import Iterable, Sequence

@@ -6,6 +6,7 @@
 
     queued_pod          a pod in the queue, with its history
     heap                a heap from which any entry can be removed
+    cluster_events      changes of objects as the events that the queue receives
     hints               which events help which pods
     in_flight           the pods being tried, and the events that occurred meanwhile
     unschedulable_pods  the unschedulable pool, where pods with the same hints form a crowd

@@ -13,8 +13,8 @@ import msgspec
 from mooring.api.core_v1 import Pod
 from mooring.base import logs
 from mooring.scheduler import framework as fwk
-from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework.events import AboutFunction, HintFunction
+from mooring.scheduler.framework.profiles import Profile
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
 log = logs.get(__name__)

@@ -24,8 +24,8 @@ from mooring.api.core_v1 import Pod
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.scheduler.columns.cluster import pod_key
-from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import ClusterEvent
+from mooring.scheduler.framework.profiles import Profile
 from mooring.scheduler.queue.heap import Heap
 from mooring.scheduler.queue.hints import EVERYTHING, Help, Hints
 from mooring.scheduler.queue.in_flight import InFlight

@@ -30,10 +30,10 @@ from mooring.scheduler.deciding.attempt import (
     name_of,
     pair_with_names,
 )
-from mooring.scheduler.deciding.cluster_events import POD_DELETED, on_node
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework.waiting import WaitingPod, WaitingPods
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
+from mooring.scheduler.queue.cluster_events import POD_DELETED, on_node
 from mooring.scheduler.running.binding import Binder
 from mooring.scheduler.running.metrics import SchedulerMetrics
 from mooring.scheduler.running.plugin_times import PluginTimes

@@ -18,11 +18,11 @@ from mooring.client import Change
 from mooring.constraints.annotations import UNREADABLE, as_scheduled
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.deciding.attempt import Assumptions
-from mooring.scheduler.deciding.cluster_events import POD_DELETED, node_action, on_node, pod_action
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.framework.waiting import WaitingPods
 from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.queue.cluster_events import POD_DELETED, node_action, on_node, pod_action
 from mooring.scheduler.running.reports import UNSCHEDULABLE, NotScheduled, Reports
 
 T = TypeVar("T", bound=Resource)

@@ -18,7 +18,8 @@ from mooring.base import durations
 from mooring.base.component import Component
 from mooring.client import LeaseTimes
 from mooring.client.leader_election import LeaderElection
-from mooring.scheduler.deciding.profiles import (
+from mooring.scheduler.framework import SchedulerFeatures, options
+from mooring.scheduler.framework.profiles import (
     CONFIG_API_VERSION,
     CONFIG_KIND,
     DEFAULT_PLUGINS,
@@ -26,7 +27,6 @@ from mooring.scheduler.deciding.profiles import (
     PluginUse,
     ProfileSpec,
 )
-from mooring.scheduler.framework import SchedulerFeatures, options
 from mooring.scheduler.framework.registry import Factory
 from mooring.scheduler.queue import Backoffs
 

@@ -26,12 +26,12 @@ from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer
 from mooring.client.leader_election import ElectedComponent
 from mooring.constraints.expressions import node_expressions, taint_expressions
 from mooring.scheduler.deciding.attempt import Assumptions
-from mooring.scheduler.deciding.cluster_events import DEVICES, OTHER_KINDS
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.framework.waiting import WaitingPods
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.queue.cluster_events import DEVICES, OTHER_KINDS
 from mooring.scheduler.running.cycle import Cycle
 from mooring.scheduler.running.event_handlers import EventHandlers
 from mooring.scheduler.running.metrics import SchedulerMetrics

@@ -17,7 +17,7 @@ from mooring.api.core_v1 import Namespace, Node, PersistentVolume, PersistentVol
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.deciding.engine import Engine, NodeExplanation
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, ProfileSpec
+from mooring.scheduler.framework.profiles import DEFAULT_PLUGINS, ProfileSpec
 from mooring.testing.replay import Result, UnreadableFileError, report_wrong_form
 
 T = TypeVar("T", bound=Resource)
