@@ -55,15 +55,14 @@ class FilterVector(Vector):
 
         If it is a status, the plugin is not called for any row, and `pod` may be None.
         """
-        super().__init__(use, None, cluster.inputs)
-        self._cluster = cluster
+        super().__init__(use, None, cluster)
         self._pod = pod
-        if isinstance(found, fwk.Status):
-            self.status = fwk.SUCCESS if found.is_success else found.by(use.name)
-        else:
+        if isinstance(found, fwk.PreFilterResult):
             self.state = found.state
             if found.node_names is not None or found.is_pinned:
                 self.node_names, self.is_pinned = found.node_names, found.is_pinned
+        elif found is not fwk.SUCCESS:
+            self.status = found.by(use.name)
 
     @property
     def is_settled(self) -> bool:

@@ -48,8 +48,7 @@ class ScoreVector(Vector):
 
     def __init__(self, use: PlannedPlugin, state: Any, cluster: Cluster) -> None:
         """Create the vector; `state` is the result of the plugin's `pre_score`."""
-        super().__init__(use, None if isinstance(state, Status) else state, cluster.inputs)
-        self._cluster = cluster
+        super().__init__(use, None if isinstance(state, Status) else state, cluster)
 
     def refresh(self, feasible: Mask) -> None:
         """Evaluate the node rows whose inputs changed; leave it to `update_rows` if scores depend on other nodes."""

@@ -12,7 +12,7 @@ from typing import Any
 from mooring.api.core_v1 import PodSpec
 from mooring.constraints.columns.revisions import NEVER, ChangedRows, Derived, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.inputs import Input, Inputs, Revision
+from mooring.scheduler.columns.inputs import Input, Revision
 from mooring.scheduler.columns.signatures import DeclaredParts, Part, Signer
 from mooring.scheduler.framework import Declaration, FilterPlugin, ScorePlugin, Status
 from mooring.scheduler.framework.profiles import Profile
@@ -117,12 +117,12 @@ class Vector(Derived):
     _position = _revision = _verified_at = _idle_at = NEVER
     _idle: Revision = _NEVER_CHANGES
 
-    def __init__(self, use: PlannedPlugin, state: Any, inputs: Inputs) -> None:
+    def __init__(self, use: PlannedPlugin, state: Any, cluster: Cluster) -> None:
         self.use = use
         self.state = state
         """What the plugin has prepared for the part; None if the plugin is not called for any row."""
         self.serial = next(_serials)
-        self._inputs = inputs
+        self._cluster = cluster
 
     @property
     def name(self) -> str:
@@ -148,7 +148,7 @@ class Vector(Derived):
             revision = use.revision.value
             derived = use.refresh(self.state, *arguments)
             if isinstance(derived, Input):
-                self._idle = self._inputs.revision(derived)
+                self._idle = self._cluster.inputs.revision(derived)
                 self._idle_at = self._idle.value
                 return False
             if derived.changed_at > self._verified_at:

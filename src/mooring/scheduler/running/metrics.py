@@ -91,9 +91,10 @@ class SchedulerMetrics(Collector):
 
     def record_evaluation(self, outcome: Outcome, seconds: float) -> None:
         """Count the evaluations of plugins for a pod by status, and observe how long they took together."""
-        profile, add = outcome.profile.name, self.evaluations.add
+        profile, counts = outcome.profile.name, self.evaluations.values
         for plugin, point, code, number in outcome.evaluations():
-            add((plugin, point, profile, code), number)
+            labels = plugin, point, profile, code
+            counts[labels] = counts.get(labels, 0) + number
         if outcome.error is not None and outcome.error.plugin:
             self.evaluations.add((outcome.error.plugin, "Filter", profile, outcome.error.code))
         self.algorithm_durations.observe((), seconds)
