@@ -105,18 +105,18 @@ def test_the_limit_is_exact(case: Case) -> None:
 )
 def test_the_limit_stops_in_the_middle_of_a_loop(text: str) -> None:
     program = ENV.compile(text)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(CostLimitExceeded):
         program.evaluate_counted({"l": ["abc"] * 1_000}, limit=20_000)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.req("5500.4")
 def test_regular_expressions_match_in_linear_time() -> None:
     program = ENV.compile("s.matches('^(a+)+$')")
-    started = time.monotonic()
+    started = time.process_time()
     assert program.evaluate({"s": "a" * 100_000 + "b"}) is False
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_call_that_is_too_dear_is_never_made() -> None:

@@ -167,16 +167,16 @@ HOSTILE = (
 @pytest.mark.parametrize("case", HOSTILE, ids=lambda case: case.name)
 def test_a_hostile_expression_is_refused_or_stopped(case: Hostile) -> None:
     """Refused by its errors or its estimated cost, or stopped at the limit; never slow, never a crash."""
-    started = time.perf_counter()
+    started = time.process_time()
     program = ENVIRONMENT.compile(case.expression)
-    compiled = time.perf_counter() - started
+    compiled = time.process_time() - started
     assert compiled < 1.0 * SLACK
     if program.issues or program.max_cost > COST_LIMIT:
         return
-    started = time.perf_counter()
+    started = time.process_time()
     with suppress(CelError):
         program.evaluate_counted({"node": BIG_NODE}, limit=COST_LIMIT)
-    assert time.perf_counter() - started < 0.1 * SLACK
+    assert time.process_time() - started < 0.1 * SLACK
 
 
 @pytest.mark.req("5500.4")
@@ -186,10 +186,10 @@ def test_a_hostile_expression_that_was_stored_anyway_is_stopped(case: Hostile) -
     program = ENVIRONMENT.compile(case.expression)
     if program.issues:
         return
-    started = time.perf_counter()
+    started = time.process_time()
     with suppress(CelError):
         program.evaluate_counted({"node": BIG_NODE}, limit=COST_LIMIT)
-    assert time.perf_counter() - started < 0.5 * SLACK
+    assert time.process_time() - started < 0.5 * SLACK
 
 
 def test_the_limit_stops_in_the_middle_of_a_loop() -> None:
