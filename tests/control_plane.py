@@ -79,7 +79,7 @@ class ControlPlane:
         await self.clock.run(seconds)
         await settle(200)
 
-    async def until(self, condition: Callable[[], Any], seconds: float = 5) -> None:
+    async def until(self, condition: Callable[[], Any], seconds: float = 20) -> None:
         """Wait, without letting time pass, until something asynchronous is true."""
         async with asyncio.timeout(seconds):
             while not await condition():
