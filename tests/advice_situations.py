@@ -16,9 +16,9 @@ NOW = "2026-11-18T12:00:00Z"
 LONG_AGO = "2026-11-18T11:55:00Z"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Situation:
-    """One row of the table."""
+    """One row of the table; equal only to itself, so that its answer can be cached."""
 
     name: str
     objects: Sequence[Resource]

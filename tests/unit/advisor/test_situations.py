@@ -1,6 +1,7 @@
 """A hundred situations: the cause is in the first line, the first remedy as printed helps the whole workload, and the
 dashboard agrees."""
 
+import functools
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -1691,7 +1692,9 @@ def snapshot_of(case: Situation) -> Snapshot:
     return Snapshot("the test", case.objects, missing=case.missing)
 
 
+@functools.cache
 def explained(case: Situation) -> SchedulingExplanation:
+    """Explain why the pods of a situation do not run; cached, because three tests of each situation read it."""
     snapshot = snapshot_of(case)
     kind, name = case.question
     return explain(snapshot, find(snapshot, kind, "default", name, case.settings.admission), case.settings)
