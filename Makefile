@@ -34,7 +34,7 @@ $(RUNTIME): requirements.txt
 $(READY): requirements-dev.txt
 	$(environment)
 	@echo "Installing what Mooring and its tests need ..."
-	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python requirements-dev.txt
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements-dev.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@ $(RUNTIME)
 
@@ -55,7 +55,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 # In a new clone, one process imports all tests before four processes run them: otherwise each of the four compiles the
-# same files, which takes a minute of processor time. Six keep two cores busy, because many tests wait. The tests count
+# same files, which takes a minute of processor time. Four keep two cores busy, because many tests wait. The tests count
 # the statements that they execute.
 $(COMPILED) tests: export MOORING_COVERAGE := 1
 $(COMPILED): $(READY)

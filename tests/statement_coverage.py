@@ -106,7 +106,9 @@ class Coverage:
         for file, lines in getattr(node, "workeroutput", {}).get("lines", {}).items():
             self.lines.setdefault(file, set()).update(lines)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        if config.option.collectonly:
+            return
         counts = [count(file.read_bytes(), self.lines.get(str(file), set())) for file in SOURCE.rglob("*.py")]
         executed, total = (sum(column) for column in zip(*counts, strict=True))
         share = f"{100 * executed / total:.1f} % of {total:,} statements"
