@@ -14,12 +14,12 @@ from mooring.api.simulation import PREFIX
 from mooring.apiserver.messages.connection import ConnectionLostError
 from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import logs
-from mooring.apiserver.streams.simulated.commands import CommandContext, run
-from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.commands import CommandContext, run_command
+from mooring.apiserver.streams.simulated.container import ContainerRun
 from mooring.apiserver.streams.simulated.pod_annotations import DeclaredLog, find_declared_command
-from mooring.apiserver.streams.simulated.port_forward import CannedHttp
+from mooring.apiserver.streams.simulated.port_forward import SimulatedHttpServer
 from mooring.apiserver.streams.simulated.terminal import Stdio
-from mooring.apiserver.streams.simulated.volumes import mounted_files
+from mooring.apiserver.streams.simulated.volumes import read_mounted_files
 from mooring.shell import Outcome
 from mooring.shell.machine import Printed
 from mooring.testing.builders import made
@@ -40,7 +40,7 @@ def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
 
 def repeated(line: str) -> logs.Log:
     """Return a log of very many equal lines."""
-    return logs.by_annotations(Run(START, None, 0), DeclaredLog((line,), 0.01, repeat=True))
+    return logs.make_declared_log(ContainerRun(START, None, 0), DeclaredLog((line,), 0.01, repeat=True))
 
 
 @pytest.mark.parametrize("line", [LONG, "ź" * 100_000, "", "x"], ids=["long", "not ASCII", "empty", "short"])
@@ -97,7 +97,7 @@ async def test_one_byte_of_a_long_log_costs_little(call: Caller) -> None:
 def test_output_without_line_breaks_is_joined_once() -> None:
     outcome = Outcome(0, 1.0, tuple(Printed(0.0, "x" * 10, 1) for _ in range(20_000)))
     begun = time.process_time()
-    log = logs.of_command(Run(START, None, 0), outcome)
+    log = logs.make_command_log(ContainerRun(START, None, 0), outcome)
     assert [len(line) for line in log.lines] == [200_000]
     assert time.process_time() - begun < 0.5
 
@@ -150,12 +150,12 @@ async def test_an_archive_has_every_file_once() -> None:
         written.append(data)
 
     here = CommandContext(pod(), "c", MockClock(START), {"/data/f": "y" * MIB})
-    assert await run(here, ["tar", "cf", "-", *["/data"] * 90], Stdio(out, out)) == 0
+    assert await run_command(here, ["tar", "cf", "-", *["/data"] * 90], Stdio(out, out)) == 0
     assert sum(map(len, written)) < 2 * MIB
 
 
 def test_answers_to_many_requests_at_once_are_limited() -> None:
-    port = CannedHttp(pod({"http": LONG}), 80)
+    port = SimulatedHttpServer(pod({"http": LONG}), 80)
     answers = port.receive(b"GET / HTTP/1.1\r\n\r\n" * 3000)
     assert len(answers) < 2 * MIB
     assert port.is_over
@@ -186,7 +186,7 @@ async def _no_token(*_: Any) -> Any:
 
 async def test_a_volume_that_is_mounted_often_is_read_once() -> None:
     objects: Any = Objects()
-    found = await mounted_files(objects, _no_token, _mounting(1, 500), "c")
+    found = await read_mounted_files(objects, _no_token, _mounting(1, 500), "c")
     assert len({id(text) for text in found.values()}) == 1
     assert objects.reads == 1
 
@@ -194,5 +194,5 @@ async def test_a_volume_that_is_mounted_often_is_read_once() -> None:
 async def test_the_files_of_all_volumes_are_limited() -> None:
     objects: Any = Objects()
     with pytest.raises(errors.BadRequest, match="more than 10000 files or 16 MiB"):
-        await mounted_files(objects, _no_token, _mounting(100, 100), "c")
+        await read_mounted_files(objects, _no_token, _mounting(100, 100), "c")
     assert objects.reads <= 17

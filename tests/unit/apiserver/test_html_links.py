@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mooring.apiserver.streams.real.html_links import rewritten
+from mooring.apiserver.streams.real.html_links import rewrite_page
 
 pytestmark = pytest.mark.req("N.7")
 
@@ -20,7 +20,7 @@ async def passed(*pieces: bytes) -> bytes:
         for piece in pieces:
             yield piece
 
-    return b"".join([piece async for piece in rewritten(page(), change)])
+    return b"".join([piece async for piece in rewrite_page(page(), change)])
 
 
 @pytest.mark.parametrize(

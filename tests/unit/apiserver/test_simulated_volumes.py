@@ -8,7 +8,7 @@ import pytest
 from mooring.api.authentication_v1 import TokenRequest, TokenRequestStatus
 from mooring.api.core_v1 import ConfigMap, Pod, Secret
 from mooring.apiserver.registry.objects import Objects
-from mooring.apiserver.streams.simulated.volumes import mounted_files
+from mooring.apiserver.streams.simulated.volumes import read_mounted_files
 
 pytestmark = pytest.mark.req("N.8")
 OBJECTS: dict[tuple[type[Any], str], Any] = {
@@ -37,7 +37,7 @@ async def files(volume: dict[str, Any], **mount: str) -> dict[str, str]:
         "metadata": {"name": "web", "namespace": "team", "uid": "u", "labels": {"b": "2", "a": "1"}},
         "spec": {"containers": [container], "volumes": [{"name": "v", **volume}], "serviceAccountName": "robot"},
     }
-    return await mounted_files(cast("Objects", Kept()), issue, msgspec.convert(tree, Pod), "c")
+    return await read_mounted_files(cast("Objects", Kept()), issue, msgspec.convert(tree, Pod), "c")
 
 
 FIELD = {"path": "ns", "fieldRef": {"fieldPath": "metadata.namespace"}}

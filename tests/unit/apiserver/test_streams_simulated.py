@@ -16,9 +16,9 @@ from mooring.api.core_v1 import Pod
 from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import commands, container, logs
 from mooring.apiserver.streams.simulated.commands import CommandContext
-from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.container import ContainerRun
 from mooring.apiserver.streams.simulated.pod_annotations import DeclaredLog, read_declared_log
-from mooring.apiserver.streams.simulated.port_forward import CannedHttp
+from mooring.apiserver.streams.simulated.port_forward import SimulatedHttpServer
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.testing.clock import START, MockClock
 
@@ -72,28 +72,28 @@ SHOWN = [
 @pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.name)
 def test_what_a_log_shows(case: Shown) -> None:
     ended = None if case.ended_after is None else START + timedelta(seconds=case.ended_after)
-    log = logs.by_annotations(Run(START, ended), case.rule)
+    log = logs.make_declared_log(ContainerRun(START, ended), case.rule)
     found = b"".join(logs.select_lines(log, case.options, START + timedelta(seconds=case.after)))
     assert found.decode().replace("\n", "") == case.lines
 
 
 def test_a_log_keeps_its_last_lines_only() -> None:
-    log = logs.by_annotations(Run(START), DeclaredLog(("a",), 0.01, repeat=True))
+    log = logs.make_declared_log(ContainerRun(START), DeclaredLog(("a",), 0.01, repeat=True))
     assert b"".join(logs.select_lines(log, LogOptions(), START + timedelta(days=30))).count(b"\n") == logs.KEPT_LINES
 
 
 def test_timestamps_are_those_of_kubelets() -> None:
-    log = logs.by_annotations(Run(START), DeclaredLog(("a", "b"), 0.5))
+    log = logs.make_declared_log(ContainerRun(START), DeclaredLog(("a", "b"), 0.5))
     found = b"".join(logs.select_lines(log, LogOptions(timestamps=True), START + timedelta(seconds=1)))
     assert found == b"2026-01-01T00:00:00.000000000Z a\n2026-01-01T00:00:00.500000000Z b\n"
 
 
 async def test_followed_lines_come_when_it_is_their_time() -> None:
     clock, ends = MockClock(), START + timedelta(seconds=5)
-    log = logs.by_annotations(Run(START), ABC)
+    log = logs.make_declared_log(ContainerRun(START), ABC)
 
     async def present() -> logs.Log | None:
-        return logs.by_annotations(Run(START, ends if clock.now() >= ends else None), ABC)
+        return logs.make_declared_log(ContainerRun(START, ends if clock.now() >= ends else None), ABC)
 
     found: list[tuple[float, bytes]] = []
 
@@ -118,7 +118,7 @@ async def test_a_limit_of_bytes_cuts_within_a_line() -> None:
 def test_what_a_command_prints_is_a_log_line_by_line() -> None:
     here = CommandContext(pod(), "c", MockClock())
     outcome = here.interpret(["sh", "-c", "echo -n a; sleep 1; echo b; echo c >&2; sleep 5; echo -n d"], START)
-    log = logs.of_command(Run(START), outcome)
+    log = logs.make_command_log(ContainerRun(START), outcome)
     assert (list(log.lines), list(log.seconds)) == (["ab", "c", "d"], [1.0, 1.0, 6.0])
 
 
@@ -146,15 +146,15 @@ def test_one_container_may_have_a_log_of_its_own() -> None:
 def test_runs_are_described_in_the_words_of_the_kubelet() -> None:
     waiting = pod(state={"waiting": {"reason": "ContainerCreating"}})
     with pytest.raises(errors.BadRequest, match='container "c" in pod "web" is waiting to start: ContainerCreating'):
-        container.latest(waiting, "c")
+        container.find_latest_run(waiting, "c")
     with pytest.raises(errors.BadRequest, match='previous terminated container "c" in pod "web" not found'):
-        container.previous(pod(), "c")
+        container.find_previous_run(pod(), "c")
     with pytest.raises(errors.InternalError, match="container not found"):
-        container.running(waiting, "c")
+        container.find_current_run(waiting, "c")
     ended = {"terminated": {"exitCode": 3, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:09Z"}}
     crashed = pod(state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ended, restartCount=1)
-    assert container.latest(crashed, "c").exit_code == container.previous(crashed, "c").exit_code == 3
-    assert container.previous(crashed, "c").ended == START + timedelta(seconds=9)
+    assert container.find_latest_run(crashed, "c").exit_code == container.find_previous_run(crashed, "c").exit_code == 3
+    assert container.find_previous_run(crashed, "c").ended == START + timedelta(seconds=9)
 
 
 # -- commands
@@ -175,7 +175,7 @@ async def run(of: Pod, *words: str, stdin: bytes | None = None, tty: bool = Fals
         await stdio.feed(stdin)
     if not tty:
         await stdio.end()
-    code = await asyncio.wait_for(commands.run(CommandContext(of, "c", MockClock()), words, stdio), 5)
+    code = await asyncio.wait_for(commands.run_command(CommandContext(of, "c", MockClock()), words, stdio), 5)
     return code, bytes(out), bytes(err)
 
 
@@ -230,7 +230,7 @@ async def test_input_is_repeated_by_cat_and_run_by_a_shell() -> None:
 def test_a_script_in_the_arguments_is_what_a_container_logs() -> None:
     of = pod()
     of.spec.containers[0].args = ["/bin/sh", "-c", "while true; do echo $A; sleep 5; done"]
-    outcome = commands.main_process(CommandContext(of, "c", MockClock()), Run(START))
+    outcome = commands.run_main_process(CommandContext(of, "c", MockClock()), ContainerRun(START))
     assert outcome is not None
     assert [tuple(printed) for printed in outcome.output[:2]] == [(0.0, "b\n", 1), (5.0, "b\n", 1)]
 
@@ -256,7 +256,7 @@ async def test_files_are_packed_for_kubectl_cp_and_none_are_taken() -> None:
 
 
 def test_a_port_answers_every_request_and_ends_with_what_is_none() -> None:
-    port = CannedHttp(pod({f"{P}http": "hello"}), 80)
+    port = SimulatedHttpServer(pod({f"{P}http": "hello"}), 80)
     answer = port.receive(b"GET /a HTTP/1.1\r\nhost: x\r\n\r\nHEAD / HT")
     assert answer.endswith(b"\r\n\r\nhello")
     assert b"content-length: 5\r\n" in port.receive(b"TP/1.1\r\n\r\n")
@@ -265,7 +265,7 @@ def test_a_port_answers_every_request_and_ends_with_what_is_none() -> None:
 
 
 def test_a_port_does_not_collect_headers_without_end() -> None:
-    port = CannedHttp(pod(), 80)
+    port = SimulatedHttpServer(pod(), 80)
     port.receive(b"GET / HTTP/1.1\r\n")
     answers = [port.receive(b"x-long: " + b"y" * 8000 + b"\r\n") for _ in range(10)]
     assert port.is_over

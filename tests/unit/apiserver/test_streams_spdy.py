@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.apiserver.streams.simulated.spdy import DICTIONARY, Opened, Received, Spdy, SpdyError
+from mooring.apiserver.streams.simulated.spdy import DICTIONARY, DataReceived, Spdy, SpdyError, StreamOpened
 
 pytestmark = pytest.mark.req("N.8")
 
@@ -59,12 +59,12 @@ def test_a_conversation_is_the_same_however_it_is_cut(sizes: list[int]) -> None:
         found += spdy.receive(rest[:size])
         rest = rest[size:]
     found += spdy.receive(rest)
-    opened = [event for event in found if isinstance(event, Opened)]
+    opened = [event for event in found if isinstance(event, StreamOpened)]
     assert [(each.stream, each.headers["streamtype"], each.headers["port"]) for each in opened] == [
         (1, "error", "80"),
         (3, "data", "80"),
     ]
-    received = [event for event in found if isinstance(event, Received)]
+    received = [event for event in found if isinstance(event, DataReceived)]
     assert b"".join(each.data for each in received if each.stream == 3) == b"hello world"
     assert [(each.stream, each.last) for each in received if each.last] == [(1, True), (3, True)]
     assert bytes(spdy.outgoing) == control(6, b"\0\0\0\1")  # the ping comes back
@@ -73,7 +73,7 @@ def test_a_conversation_is_the_same_however_it_is_cut(sizes: list[int]) -> None:
 def test_a_reply_and_data_can_be_read_by_a_client() -> None:
     spdy = Spdy()
     spdy.receive(Client().open(1, streamtype="stdout"))
-    spdy.reply(1)
+    spdy.accept_stream(1)
     spdy.send(1, b"out", last=True)
     sent = bytes(spdy.outgoing)
     length = int.from_bytes(sent[5:8], "big")
@@ -85,7 +85,7 @@ def test_a_reply_and_data_can_be_read_by_a_client() -> None:
 def test_a_frame_of_data_is_not_collected() -> None:
     spdy = Spdy()
     spdy.receive(Client().open(1, streamtype="stdin") + struct.pack(">II", 1, 2**24 - 1))
-    assert [len(event.data) for event in spdy.receive(b"x" * 1000) if isinstance(event, Received)] == [1000]
+    assert [len(event.data) for event in spdy.receive(b"x" * 1000) if isinstance(event, DataReceived)] == [1000]
     assert spdy.receive(data(9, b"for nobody")[:4]) != []  # still within the same frame
 
 

@@ -78,7 +78,7 @@ class Kubelets:
         self._identity = identity
         self._options = options
 
-    def of(self, node: Node) -> Kubelet:
+    def find_kubelet(self, node: Node) -> Kubelet:
         return self._simulated if is_simulated(node) else self._real
 
     @cached_property

@@ -11,33 +11,35 @@ from contextlib import suppress
 from mooring.apiserver.edge.responses import pieces_of
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.streams.websocket import Tunnel, handshake
+from mooring.apiserver.streams.websocket import WebSocketByteStream, negotiate_websocket
 from mooring.base.tasks import run_until_one_ends
 
 _TEXT = "base64.binary.k8s.io"
 
 
-def negotiate(request: Request) -> Callable[[Response], Response]:
+def negotiate_log_messages(request: Request) -> Callable[[Response], Response]:
     """Return a function that sends a log's response as WebSocket messages.
 
     Raise BadRequest if the client offers no known protocol; this is checked before the log is read.
     """
-    protocol, headers = handshake(request, ("binary.k8s.io", _TEXT, ""))
+    protocol, headers = negotiate_websocket(request, ("binary.k8s.io", _TEXT, ""))
 
-    def answer(log: Response) -> Response:
+    def respond_with_messages(log: Response) -> Response:
         async def take_over(client: Connection) -> None:
-            socket = Tunnel(client)
+            socket = WebSocketByteStream(client)
             try:
-                await run_until_one_ends(_send(socket, log.body, is_text=protocol == _TEXT), _wait_for_close(socket))
+                await run_until_one_ends(
+                    _send_log(socket, log.body, is_text=protocol == _TEXT), _wait_for_close(socket)
+                )
             finally:
                 client.close()
 
         return Response(101, log.body, headers=headers, take_over=take_over)
 
-    return answer
+    return respond_with_messages
 
 
-async def _send(socket: Tunnel, log: bytes | AsyncIterator[bytes], *, is_text: bool) -> None:
+async def _send_log(socket: WebSocketByteStream, log: bytes | AsyncIterator[bytes], *, is_text: bool) -> None:
     await socket.write(b"")
     async for piece in pieces_of(log) if isinstance(log, bytes) else log:
         if is_text:
@@ -47,7 +49,7 @@ async def _send(socket: Tunnel, log: bytes | AsyncIterator[bytes], *, is_text: b
     await socket.close()
 
 
-async def _wait_for_close(socket: Tunnel) -> None:
+async def _wait_for_close(socket: WebSocketByteStream) -> None:
     with suppress(ConnectionLostError):
         while await socket.read():
             pass

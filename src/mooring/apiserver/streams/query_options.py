@@ -42,7 +42,7 @@ def log_options(request: Request, pod: str) -> LogOptions:
         limit_bytes=_parse_parameter(request, "limitBytes", _parse_whole_number),
         insecure=request.flag("insecureSkipTLSVerifyBackend"),
     )
-    wrong = [*_invalid_options(options)]
+    wrong = [*_check_options(options)]
     if request.parameter("stream"):
         wrong.append(forbidden(Path("stream"), "may not be specified"))
     if wrong:
@@ -50,7 +50,7 @@ def log_options(request: Request, pod: str) -> LogOptions:
     return options
 
 
-def _invalid_options(options: LogOptions) -> Iterator[FieldError]:
+def _check_options(options: LogOptions) -> Iterator[FieldError]:
     if options.tail_lines is not None and options.tail_lines < 0:
         yield invalid(Path("tailLines"), options.tail_lines, "must be greater than or equal to 0")
     if options.limit_bytes is not None and options.limit_bytes < 1:

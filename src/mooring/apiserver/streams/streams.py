@@ -40,12 +40,12 @@ class Streams:
         verb = route.verb(request)
         subresource = route.kind.subresource(route.subresource)
         if route.subresource == "proxy":  # the proxied server decides about methods
-            return await self._proxy(request, route, client)
+            return await self._respond_from_proxied(request, route, client)
         if subresource is None or verb not in subresource.verbs:
             raise errors.method_not_allowed(verb, route.resource, group=route.group)
-        pod = await self._pod(route.namespace, route.name)
+        pod = await self._get_pod(route.namespace, route.name)
         if route.subresource == "log":
-            return await self._log(request, route, pod)
+            return await self._respond_with_log(request, route, pod)
         self._require_create(request, route, verb)
         if not request.upgrade:
             raise errors.bad_request("Upgrade request required")
@@ -53,19 +53,19 @@ class Streams:
         target = await self._find_target(pod, container)
         if target is None:
             raise errors.bad_request(f"pod {route.name} does not have a host assigned")
-        return await self._kubelets.of(target.node).connect(target, route.subresource, request)
+        return await self._kubelets.find_kubelet(target.node).connect(target, route.subresource, request)
 
-    async def _log(self, request: Request, route: ResourceRoute, pod: Pod) -> Response:
+    async def _respond_with_log(self, request: Request, route: ResourceRoute, pod: Pod) -> Response:
         options = log_options(request, route.name)
         target = await self._find_target(pod, container_of(request, pod))
         over_websocket = None
         if request.upgrade:
-            from mooring.apiserver.streams.log_messages import negotiate  # noqa: PLC0415 - loads long, is needed rarely
+            from mooring.apiserver.streams.log_messages import negotiate_log_messages  # noqa: PLC0415 - loads long, is needed rarely
 
-            over_websocket = negotiate(request)
+            over_websocket = negotiate_log_messages(request)
         log = Response(200, b"", "text/plain")  # a pod without a node has logged nothing
         if target is not None:
-            log = await self._kubelets.of(target.node).log(target, options)
+            log = await self._kubelets.find_kubelet(target.node).log(target, options)
         return over_websocket(log) if over_websocket else log
 
     def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
@@ -77,13 +77,13 @@ class Streams:
 
     # -- targets
 
-    async def _pod(self, namespace: str, name: str) -> Pod:
+    async def _get_pod(self, namespace: str, name: str) -> Pod:
         pod = await self._objects.get(Pod, name, namespace)
         if pod is None:
             raise errors.not_found("pods", name)
         return pod
 
-    async def _node(self, name: str) -> Node:
+    async def _get_node(self, name: str) -> Node:
         node = await self._objects.get(Node, name)
         if node is None:
             raise errors.not_found("nodes", name)
@@ -93,12 +93,12 @@ class Streams:
         """Return the node of a pod, with pod and container; None if the pod is not bound to a node."""
         if not pod.spec.node_name:
             return None
-        return KubeletTarget(await self._node(pod.spec.node_name), pod, container)
+        return KubeletTarget(await self._get_node(pod.spec.node_name), pod, container)
 
     # -- proxies
 
-    async def _proxy(self, request: Request, route: ResourceRoute, client: str) -> Response:
-        scheme, name, port = _split_service_name(route)
+    async def _respond_from_proxied(self, request: Request, route: ResourceRoute, client: str) -> Response:
+        scheme, name, port = _split_proxied_name(route)
         below = request.path.removesuffix(route.path) if route.path else request.path
         if not route.path and not request.upgrade and request.method in {"GET", "HEAD"}:
             location = f"{quote(request.path)}/"  # so that relative links work
@@ -106,19 +106,19 @@ class Streams:
         proxied = ProxiedRequest(request, route.path or "/", below, scheme, port, client)
         match route.resource:
             case "nodes":
-                node = await self._node(name)
-                return await self._kubelets.of(node).proxy_node(node, proxied)
+                node = await self._get_node(name)
+                return await self._kubelets.find_kubelet(node).proxy_node(node, proxied)
             case "pods":
-                pod = await self._pod(route.namespace, name)
+                pod = await self._get_pod(route.namespace, name)
             case _:
-                pod, port = await self._endpoint(route.namespace, name, port)
+                pod, port = await self._pick_ready_pod(route.namespace, name, port)
                 proxied = ProxiedRequest(request, proxied.path, below, scheme, port, client)
         target = await self._find_target(pod)
         if target is None:
             raise errors.bad_request("address not allowed")  # Kubernetes' words for a pod without an address
-        return await self._kubelets.of(target.node).proxy_pod(target, proxied)
+        return await self._kubelets.find_kubelet(target.node).proxy_pod(target, proxied)
 
-    async def _endpoint(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
+    async def _pick_ready_pod(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
         """Return a random ready pod of a Service, and the number of its port. Raise NotFound or ServiceUnavailable."""
         service = await self._objects.get(Service, name, namespace)
         if service is None:
@@ -152,7 +152,7 @@ def _is_ready_pod(endpoint: Endpoint) -> bool:
     return endpoint.conditions.ready is not False and reference is not None and reference.kind == "Pod"
 
 
-def _split_service_name(route: ResourceRoute) -> tuple[str, str, str]:
+def _split_proxied_name(route: ResourceRoute) -> tuple[str, str, str]:
     """Return scheme, name, port of `web`, `web:8080` or `https:web:8443`, empty where absent, or raise BadRequest."""
     parts = route.name.split(":")
     if len(parts) < 3:

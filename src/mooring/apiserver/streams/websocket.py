@@ -1,7 +1,7 @@
-"""WebSockets: a plain byte stream (`Tunnel`), or Kubernetes' channels (the first byte of a message is the channel).
+"""WebSockets: a plain byte stream (`WebSocketByteStream`), or Kubernetes' channels (`WebSocketChannels`).
 
-wsproto does the framing. Messages of any size are passed on in the pieces in which they arrive. Protocols with
-`base64` in their name carry text, for old browsers.
+The first byte of a message is its channel. wsproto does the framing. Messages of any size are passed on in the pieces
+in which they arrive. Protocols with `base64` in their name carry text, for old browsers.
 """
 
 import base64
@@ -24,7 +24,7 @@ _LONGEST_TEXT = 64 * 1024
 _NORMAL_CLOSURE, _PROTOCOL_ERROR = 1000, 1002
 
 
-def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
+def negotiate_websocket(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Return the WebSocket subprotocol to use, the first of `protocols` offered, and the response's headers.
 
     Raise BadRequest if none is offered. An empty name in `protocols` stands for a client that offers none.
@@ -49,7 +49,7 @@ def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str
     return chosen, headers
 
 
-class Tunnel:
+class WebSocketByteStream:
     """A WebSocket used as a byte stream: read and written like a `Connection`, ignoring message boundaries."""
 
     def __init__(self, connection: Connection) -> None:
@@ -61,7 +61,7 @@ class Tunnel:
         """Wait for bytes and return them; empty at the end. Raise ConnectionLostError for a protocol error."""
         while not self._over:
             data = await self._connection.read()
-            pieces = [piece for piece, _ in await self._take_pieces(data)] if data else []
+            pieces = [piece for piece, _ in await self._decode_pieces(data)] if data else []
             if not data:
                 self._over = True
             if any(pieces):
@@ -69,22 +69,22 @@ class Tunnel:
         return b""
 
     async def write(self, data: bytes) -> None:
-        await self._send(BytesMessage(data=data))
+        await self._send_event(BytesMessage(data=data))
 
     async def write_text(self, text: str) -> None:
-        await self._send(TextMessage(data=text))
+        await self._send_event(TextMessage(data=text))
 
     async def close(self) -> None:
-        await self._send(CloseConnection(code=_NORMAL_CLOSURE))
+        await self._send_event(CloseConnection(code=_NORMAL_CLOSURE))
 
-    async def _send(self, event: BytesMessage | TextMessage | CloseConnection) -> None:
+    async def _send_event(self, event: BytesMessage | TextMessage | CloseConnection) -> None:
         try:
             data = self._frames.send(event)
         except LocalProtocolError:
             raise ConnectionLostError("the WebSocket was closed") from None
         await self._connection.write(data)
 
-    async def _take_pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
+    async def _decode_pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
         """Return message parts in received bytes, each with whether it ends its message. Raise ConnectionLostError."""
         pieces: list[tuple[bytes, bool]] = []
         try:
@@ -99,7 +99,7 @@ class Tunnel:
                         await self._connection.write(self._frames.send(event.response()))
                     case CloseConnection():
                         self._over = True
-                        await self._send(
+                        await self._send_event(
                             event.response() if event.code < 5000 else CloseConnection(code=_PROTOCOL_ERROR)
                         )
                         break
@@ -108,7 +108,7 @@ class Tunnel:
         return pieces
 
 
-class Channels(Tunnel):
+class WebSocketChannels(WebSocketByteStream):
     """A WebSocket with channels, as Kubernetes uses it: each message's first byte is its channel."""
 
     def __init__(self, connection: Connection, protocol: str = "") -> None:
@@ -119,7 +119,7 @@ class Channels(Tunnel):
         """The channel of an unfinished message."""
         self._text = b""
 
-    async def ready(self) -> None:
+    async def wait_until_open(self) -> None:
         """Do nothing: the channels of a WebSocket need not be opened."""
 
     async def receive(self) -> tuple[int, bytes] | None:
@@ -131,8 +131,8 @@ class Channels(Tunnel):
             if not data:
                 self._over = True
                 return None
-            for piece, last in await self._take_pieces(data):
-                self._add(piece, last=last)
+            for piece, last in await self._decode_pieces(data):
+                self._add_piece(piece, last=last)
         return self._arrived.popleft()
 
     async def send(self, channel: int, data: bytes) -> None:
@@ -141,11 +141,11 @@ class Channels(Tunnel):
             message: BytesMessage | TextMessage = TextMessage(data=f"{channel}{base64.b64encode(data).decode()}")
         else:
             message = BytesMessage(data=bytes((channel,)) + data)
-        await self._send(message)
+        await self._send_event(message)
 
-    def _add(self, data: bytes, *, last: bool) -> None:
+    def _add_piece(self, data: bytes, *, last: bool) -> None:
         if self._is_text:
-            self._add_text(data, last=last)
+            self._add_text_piece(data, last=last)
             return
         if self._channel is None and data:
             self._channel, data = data[0], data[1:]
@@ -154,7 +154,7 @@ class Channels(Tunnel):
         if last:
             self._channel = None
 
-    def _add_text(self, text: bytes, *, last: bool) -> None:
+    def _add_text_piece(self, text: bytes, *, last: bool) -> None:
         self._text += text
         if len(self._text) > _LONGEST_TEXT:
             raise ConnectionLostError(f"a message in base64 is at most {_LONGEST_TEXT} long")

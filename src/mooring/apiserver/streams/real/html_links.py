@@ -1,7 +1,7 @@
 """Rewrite links in proxied HTML pages, so that links to the same server go through the proxy.
 
-``kubelets.py`` calls `rewritten` for uncompressed pages. It handles one tag at a time, without regard to its context,
-and buffers at most one incomplete tag, so that pages of any size are streamed.
+``kubelets.py`` calls `rewrite_page` for uncompressed pages. It handles one tag at a time, without regard to its
+context, and buffers at most one incomplete tag, so that pages of any size are streamed.
 """
 
 import re
@@ -31,7 +31,7 @@ _TAG: Final = re.compile(rb"<([a-zA-Z]+)(\s[^<>]*)>")
 _ATTRIBUTE: Final = re.compile(rb"""(\s)([a-zA-Z]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
 
 
-async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) -> AsyncIterator[bytes]:
+async def rewrite_page(page: AsyncIterator[bytes], change: Callable[[str], str]) -> AsyncIterator[bytes]:
     """Yield an HTML page in pieces, with its links (`href`, `src` and others) replaced by `change`."""
     rest = b""
     try:
@@ -51,7 +51,7 @@ async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) ->
 
 
 def _rewrite_links(text: bytes, change: Callable[[str], str]) -> bytes:
-    def attribute(names: tuple[str, ...], found: re.Match[bytes]) -> bytes:
+    def rewrite_attribute(names: tuple[str, ...], found: re.Match[bytes]) -> bytes:
         space, name, equals, value = found.groups()
         if name.decode().lower() not in names:
             return found[0]
@@ -59,10 +59,10 @@ def _rewrite_links(text: bytes, change: Callable[[str], str]) -> bytes:
         link = value.strip(quote) if quote else value
         return space + name + equals + quote + change(link.decode("latin-1")).encode("latin-1") + quote
 
-    def tag(found: re.Match[bytes]) -> bytes:
+    def rewrite_tag(found: re.Match[bytes]) -> bytes:
         names = _LINKS.get(found[1].decode().lower())
         if not names:
             return found[0]
-        return b"<" + found[1] + _ATTRIBUTE.sub(lambda each: attribute(names, each), found[2]) + b">"
+        return b"<" + found[1] + _ATTRIBUTE.sub(lambda each: rewrite_attribute(names, each), found[2]) + b">"
 
-    return _TAG.sub(tag, text)
+    return _TAG.sub(rewrite_tag, text)

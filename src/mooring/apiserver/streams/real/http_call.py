@@ -62,7 +62,7 @@ class NodeRequest(msgspec.Struct):
 async def send(address: Address, request: NodeRequest) -> "NodeResponse":
     """Send a request; return its response once the headers are read. Raise CallError, or HeadError before sending."""
     data = request.serialize()
-    connection = await _connect(address)
+    connection = await _connect_or_explain(address)
     try:
         async with asyncio.timeout(HEAD_SECONDS):
             await connection.write(data)
@@ -80,10 +80,10 @@ async def send(address: Address, request: NodeRequest) -> "NodeResponse":
     return response
 
 
-async def _connect(address: Address) -> Connection:
+async def _connect_or_explain(address: Address) -> Connection:
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            return await _open(address)
+            return await _open_connection(address)
     except TimeoutError:
         raise CallError(f"no connection to {address} within {CONNECT_SECONDS:g} s") from None
     except ssl.SSLCertVerificationError as error:
@@ -96,7 +96,7 @@ async def _connect(address: Address) -> Connection:
         raise CallError(f"no connection to {address}: {why}") from None
 
 
-async def _open(address: Address) -> Connection:
+async def _open_connection(address: Address) -> Connection:
     connected = await _connect_socket(address.resolved or (address.host,), address.port)
     try:
         if address.tls is not None:
@@ -169,13 +169,13 @@ class NodeResponse:
             size += len(data)
             if not data or size > _HEAD_BYTES + CHUNK:
                 raise ConnectionLostError("the connection ended before the answer" if not data else "endless headers")
-            self._feed(data)
+            self._parse(data)
 
-    def first(self) -> Mapping[str, str]:
+    def headers_by_name(self) -> Mapping[str, str]:
         """Return the headers by lower-case name; of repeated ones, the first value."""
         return dict(reversed(self.headers))
 
-    def _feed(self, data: bytes) -> None:
+    def _parse(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -200,8 +200,8 @@ class NodeResponse:
                 return b""
             data = await self._connection.read()
             if data:
-                self._feed(data)
-            elif ends_with_connection(self.first()):
+                self._parse(data)
+            elif ends_with_connection(self.headers_by_name()):
                 return b""
             else:
                 await self.aclose()

@@ -20,7 +20,7 @@ from mooring.apiserver.messages.connection import Connection, relay
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import LogOptions, command_options, ports
-from mooring.apiserver.streams.real.html_links import rewritten
+from mooring.apiserver.streams.real.html_links import rewrite_page
 from mooring.apiserver.streams.real.http_call import (
     CONNECT_SECONDS,
     Address,
@@ -58,40 +58,42 @@ class RealKubelets:
     async def log(self, target: KubeletTarget, options: LogOptions) -> Response:
         metadata = target.pod.metadata
         path = f"/containerLogs/{metadata.namespace}/{metadata.name}/{target.container}"
-        if query := urlencode(_log_query(options)):
+        if query := urlencode(_build_log_query(options)):
             path += f"?{query}"
-        answer = await self._send(
+        answer = await self._send_to_kubelet(
             target.node, NodeRequest("GET", path, target.node.metadata.name), insecure=options.insecure
         )
         if not 200 <= answer.status <= 206:
-            raise await _to_status_error(answer)
+            raise await _read_status_error(answer)
         return Response(200, answer, "text/plain")
 
     async def connect(self, target: KubeletTarget, subresource: str, request: Request) -> Response:
-        path = f"{_stream_path(target, subresource)}?{urlencode(_stream_query(subresource, request))}"
+        path = f"{_build_stream_path(target, subresource)}?{urlencode(_build_stream_query(subresource, request))}"
         headers = _forwarded_headers(request)
         if target.node.status.declared_features.count(_DECLARED) == 0:
             headers = _without_new_protocols(headers)
-        answer = await self._send(target.node, NodeRequest(request.method, path, target.node.metadata.name, headers))
+        answer = await self._send_to_kubelet(
+            target.node, NodeRequest(request.method, path, target.node.metadata.name, headers)
+        )
         return await _relay_upgraded(answer)
 
     async def proxy_node(self, node: Node, proxied: ProxiedRequest) -> Response:
-        host, port = self._address(node), _kubelet_port(node)
+        host, port = self._kubelet_address(node), _kubelet_port(node)
         tls: ssl.SSLContext | None = self._tls.for_kubelets()
         if proxied.port not in {"", str(port)}:
-            port, tls = _number(proxied.port), unverified_context() if proxied.scheme == "https" else None
+            port, tls = _parse_port(proxied.port), unverified_context() if proxied.scheme == "https" else None
         address = Address(host, port, tls, await resolve_proxied(host))
         return await proxy_request(address, proxied, node.metadata.name)
 
     async def proxy_pod(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response:
         tls = unverified_context() if proxied.scheme == "https" else None
-        port = proxied.port or _first_port(target.pod) or ("443" if tls else "80")
+        port = proxied.port or _first_container_port(target.pod) or ("443" if tls else "80")
         host = _pod_address(target.pod)
-        address = Address(host, _number(port), tls, await resolve_proxied(host))
+        address = Address(host, _parse_port(port), tls, await resolve_proxied(host))
         return await proxy_request(address, proxied, target.pod.metadata.name)
 
-    async def _send(self, node: Node, request: NodeRequest, *, insecure: bool = False) -> NodeResponse:
-        address = Address(self._address(node), _kubelet_port(node), self._tls.for_kubelets(insecure=insecure))
+    async def _send_to_kubelet(self, node: Node, request: NodeRequest, *, insecure: bool = False) -> NodeResponse:
+        address = Address(self._kubelet_address(node), _kubelet_port(node), self._tls.for_kubelets(insecure=insecure))
         request.host = str(address)
         try:
             return await send(address, request)
@@ -99,7 +101,7 @@ class RealKubelets:
             name = go_quote(node.metadata.name)
             raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
 
-    def _address(self, node: Node) -> str:
+    def _kubelet_address(self, node: Node) -> str:
         """Return a node's address of the preferred type; raise ServiceUnavailable if it has none."""
         for kind in self._address_types:
             for each in node.status.addresses:
@@ -138,12 +140,12 @@ async def resolve_proxied(host: str) -> list[str]:
     except (OSError, UnicodeError, TimeoutError):
         raise errors.service_unavailable(f"the address {go_quote(host)} cannot be resolved") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    if not all(_is_outside(address) for address in addresses):
+    if not all(_may_be_proxied(address) for address in addresses):
         raise errors.bad_request("address not allowed")
     return addresses
 
 
-def _is_outside(text: str) -> bool:
+def _may_be_proxied(text: str) -> bool:
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address):
         address = address.ipv4_mapped or address.sixtofour or _embedded_ipv4(address) or address
@@ -158,11 +160,11 @@ def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | No
     return ipaddress.IPv4Address(packed[12:])
 
 
-def _first_port(pod: Pod) -> str:
+def _first_container_port(pod: Pod) -> str:
     return next((str(port.container_port) for each in pod.spec.containers for port in each.ports), "")
 
 
-def _number(port: str) -> int:
+def _parse_port(port: str) -> int:
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
         raise errors.bad_request(f"{go_quote(port)} is not a port: write a number from 1 to 65535")
     return int(port)
@@ -171,7 +173,7 @@ def _number(port: str) -> int:
 # -- requests
 
 
-def _log_query(options: LogOptions) -> list[tuple[str, str]]:
+def _build_log_query(options: LogOptions) -> list[tuple[str, str]]:
     flags = {"follow": options.follow, "previous": options.previous, "timestamps": options.timestamps}
     numbers = {
         "sinceSeconds": options.since_seconds,
@@ -185,14 +187,14 @@ def _log_query(options: LogOptions) -> list[tuple[str, str]]:
     return query
 
 
-def _stream_path(target: KubeletTarget, subresource: str) -> str:
+def _build_stream_path(target: KubeletTarget, subresource: str) -> str:
     metadata = target.pod.metadata
     if subresource == "portforward":
         return f"/portForward/{metadata.namespace}/{metadata.name}"
     return f"/{subresource}/{metadata.namespace}/{metadata.name}/{target.container}"
 
 
-def _stream_query(subresource: str, request: Request) -> list[tuple[str, str]]:
+def _build_stream_query(subresource: str, request: Request) -> list[tuple[str, str]]:
     if subresource == "portforward":
         found = ports(request)
         return [("port", ",".join(map(str, found)))] if found else []
@@ -238,7 +240,7 @@ async def _relay_upgraded(answer: NodeResponse) -> Response:
         if answer.status < 400:
             await answer.text()
             raise errors.internal_error(f"invalid upgrade response: status code {answer.status}")
-        content_type = answer.first().get("content-type", "text/plain")
+        content_type = answer.headers_by_name().get("content-type", "text/plain")
         return Response(answer.status, await answer.text(), content_type)
     kubelet, early = answer.take_connection()
 
@@ -271,24 +273,24 @@ async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) ->
     if answer.status == 101:  # a proxy in front of this server would treat the connection as a tunnel
         await answer.aclose()
         raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: it changes the protocol unasked")
-    return await _proxy_response(answer, proxied, address)
+    return await _respond_through_proxy(answer, proxied, address)
 
 
-async def _proxy_response(answer: NodeResponse, proxied: ProxiedRequest, address: Address) -> Response:
+async def _respond_through_proxy(answer: NodeResponse, proxied: ProxiedRequest, address: Address) -> Response:
     """Return a proxied server's response, in which links and redirects to that server lead to the proxy."""
     kept = {
         key: value
-        for key, value in answer.first().items()
+        for key, value in answer.headers_by_name().items()
         if key not in _NOT_FORWARDED and key != "content-type" and not key.startswith(_OF_CORS)
     }
     if "location" in kept:
         kept["location"] = _rewrite_link(kept["location"], proxied, address)
-    content_type = answer.first().get("content-type", "application/octet-stream")
+    content_type = answer.headers_by_name().get("content-type", "application/octet-stream")
     if answer.status in {204, 304}:
         await answer.aclose()
         return Response(answer.status, b"", content_type, kept)
     if content_type.partition(";")[0].strip() == "text/html" and "content-encoding" not in kept:
-        page = rewritten(answer, lambda link: _rewrite_link(link, proxied, address))
+        page = rewrite_page(answer, lambda link: _rewrite_link(link, proxied, address))
         return Response(answer.status, page, content_type, kept)
     return Response(answer.status, answer, content_type, kept)
 
@@ -301,7 +303,7 @@ def _rewrite_link(location: str, proxied: ProxiedRequest, address: Address) -> s
     return location if is_outside else f"{proxied.below}{location}"
 
 
-async def _to_status_error(answer: NodeResponse) -> errors.StatusError:
+async def _read_status_error(answer: NodeResponse) -> errors.StatusError:
     """Return the Status error for a kubelet's plain-text error, with the same code and text."""
     text = (await answer.text()).decode(errors="replace").strip() or f"status {answer.status}"
     if answer.status == 500:

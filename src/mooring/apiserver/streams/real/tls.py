@@ -45,10 +45,10 @@ class KubeletTls:
             self._made = now
         verified = self._authority is not None and not insecure
         if verified not in self._contexts:
-            self._contexts[verified] = self._context(self._authority if verified else None)
+            self._contexts[verified] = self._make_context(self._authority if verified else None)
         return self._contexts[verified]
 
-    def _context(self, authority: Path | None) -> ssl.SSLContext:
+    def _make_context(self, authority: Path | None) -> ssl.SSLContext:
         context = unverified_context()
         if authority is not None:
             try:

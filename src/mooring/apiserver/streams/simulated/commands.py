@@ -17,8 +17,8 @@ import msgspec
 from mooring.api.core_v1 import Pod
 from mooring.api.environment import UnknownValueError, environment_of, expand_references
 from mooring.api.simulation import PREFIX
-from mooring.apiserver.streams.simulated.container import Run, spec_of
-from mooring.apiserver.streams.simulated.pod_annotations import files, find_declared_command
+from mooring.apiserver.streams.simulated.container import ContainerRun, find_container_spec
+from mooring.apiserver.streams.simulated.pod_annotations import find_declared_command, read_declared_files
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio
 from mooring.base.clock import Clock
 from mooring.shell import Files, NotUnderstood, Outcome, bytes_of, command_line
@@ -40,11 +40,15 @@ class CommandContext(msgspec.Struct, frozen=True):
 
     def files(self) -> Mapping[str, str]:
         own = {"/etc/hostname": f"{self.pod.spec.hostname or self.pod.metadata.name}\n"}
-        return own | dict(self.mounted) | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
+        return (
+            own
+            | dict(self.mounted)
+            | {posixpath.join("/", path): text for path, text in read_declared_files(self.pod).items()}
+        )
 
     def interpret(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
         """Run a shell command in ``mooring.shell``; return output and exit code. Raise NotUnderstood."""
-        spec = spec_of(self.pod, self.container)
+        spec = find_container_spec(self.pod, self.container)
         try:
             variables = environment_of(self.pod, spec) if spec else {}
         except UnknownValueError:
@@ -54,9 +58,9 @@ class CommandContext(msgspec.Struct, frozen=True):
         return interpret(list(words), known, Files(own=own), began=began.timestamp(), seed=seed)
 
 
-def main_process(context: CommandContext, run: Run) -> Outcome | None:
+def run_main_process(context: CommandContext, run: ContainerRun) -> Outcome | None:
     """Return the output of a container's `command` in a run; None if it has none or the shell cannot run it."""
-    spec = spec_of(context.pod, context.container)
+    spec = find_container_spec(context.pod, context.container)
     line = command_line(spec.command, spec.args) if spec else []
     if spec is None or not line:
         return None
@@ -68,7 +72,7 @@ def main_process(context: CommandContext, run: Run) -> Outcome | None:
         return None
 
 
-async def run(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
+async def run_command(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
     """Run a command (of exec) in a simulated container, connected to a client's streams; return its exit code."""
     declared = await asyncio.to_thread(find_declared_command, context.pod, context.container, tuple(words))
     if declared is not None:
@@ -80,19 +84,19 @@ async def run(context: CommandContext, words: Sequence[str], stdio: Stdio) -> in
     try:
         match posixpath.basename(words[0]), *words[1:]:
             case ["cat"] | ["cat", "-"]:
-                return await _cat(stdio)
+                return await _run_cat(stdio)
             case [shell, "-c", script] if shell in SHELLS and script.strip() in {"cat", "cat -"}:
-                return await _cat(stdio)
+                return await _run_cat(stdio)
             case ["tar", *rest]:
-                return await _tar(context, rest, stdio)
+                return await _run_tar(context, rest, stdio)
             case [shell, *rest] if shell in SHELLS and all(word.startswith("-") and "c" not in word for word in rest):
-                return await _interactive(context, stdio)
-        return await _run_interpreted(context, words, stdio)
+                return await _run_interactive_shell(context, stdio)
+        return await _run_in_interpreter(context, words, stdio)
     except Interrupted:
         return _INTERRUPTED
 
 
-async def _run_interpreted(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
+async def _run_in_interpreter(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
     began = context.clock.now()
     try:
         outcome = await asyncio.to_thread(context.interpret, words, began)  # may run for long
@@ -114,13 +118,13 @@ async def _run_interpreted(context: CommandContext, words: Sequence[str], stdio:
     return outcome.exit_code or 0
 
 
-async def _cat(stdio: Stdio) -> int:
+async def _run_cat(stdio: Stdio) -> int:
     while data := await stdio.read():
         await stdio.out(data)
     return 0
 
 
-async def _interactive(context: CommandContext, stdio: Stdio) -> int:
+async def _run_interactive_shell(context: CommandContext, stdio: Stdio) -> int:
     """Run a shell on a client's input, line by line, until `exit` or the end; return the exit code."""
     code = 0
     while True:
@@ -136,12 +140,12 @@ async def _interactive(context: CommandContext, stdio: Stdio) -> int:
             if words:
                 script = line.strip()
                 declared = await asyncio.to_thread(find_declared_command, context.pod, context.container, (script,))
-                code = await run(context, [script] if declared else ["sh", "-c", line], stdio)
+                code = await run_command(context, [script] if declared else ["sh", "-c", line], stdio)
         except Interrupted:
             code = _INTERRUPTED
 
 
-async def _tar(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
+async def _run_tar(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
     """Send files as `tar cf - PATH…` does; refuse other uses, since files are not kept. Return the exit code."""
     if not words or "c" not in words[0]:
         why = f"a simulated container has the files of the annotation {PREFIX}files, and takes no others"
@@ -157,11 +161,11 @@ async def _tar(context: CommandContext, words: Sequence[str], stdio: Stdio) -> i
         if not found:
             await stdio.err(f"tar: {name}: Cannot stat: No such file or directory\n".encode())
             code = 2
-    await stdio.out(await asyncio.to_thread(_archive, packed, int(context.clock.now().timestamp())))
+    await stdio.out(await asyncio.to_thread(_make_tar_archive, packed, int(context.clock.now().timestamp())))
     return code
 
 
-def _archive(files: Mapping[str, str], modified: int) -> bytes:
+def _make_tar_archive(files: Mapping[str, str], modified: int) -> bytes:
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as archive:
         for path, text in files.items():

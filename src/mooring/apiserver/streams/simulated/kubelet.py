@@ -15,12 +15,12 @@ from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, command_options, ports
 from mooring.apiserver.streams.simulated import container, logs, port_forward, remote_command
-from mooring.apiserver.streams.simulated.commands import CommandContext, main_process, run
+from mooring.apiserver.streams.simulated.commands import CommandContext, run_command, run_main_process
 from mooring.apiserver.streams.simulated.pod_annotations import FILES, read_declared_log
-from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLED, forward_spdy
+from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLED, forward_over_spdy
 from mooring.apiserver.streams.simulated.terminal import Stdio
-from mooring.apiserver.streams.simulated.volumes import IssueToken, mounted_files
-from mooring.apiserver.streams.websocket import Channels, Tunnel, handshake
+from mooring.apiserver.streams.simulated.volumes import IssueToken, read_mounted_files
+from mooring.apiserver.streams.websocket import WebSocketByteStream, WebSocketChannels, negotiate_websocket
 from mooring.base.bounded_cache import BoundedCache
 from mooring.base.clock import Clock
 from mooring.shell import Outcome
@@ -52,20 +52,22 @@ class SimulatedKubelet:
     async def log(self, target: KubeletTarget, options: LogOptions) -> Response:
         _require_reachable(target.node)
         now = self._clock.now()
-        log = await self._log(target, target.pod, previous=options.previous)
+        log = await self._read_container_log(target, target.pod, previous=options.previous)
         if options.follow and not options.previous:
-            pieces = self._follow_log(target, log, options)
+            pieces = self._follow_container_log(target, log, options)
         else:
-            pieces = logs.in_turns(logs.select_lines(log, options, now))
+            pieces = logs.yield_cooperatively(logs.select_lines(log, options, now))
         return Response(200, logs.limit_log(pieces, options.limit_bytes), _TEXT)
 
-    async def _follow_log(self, target: KubeletTarget, log: logs.Log, options: LogOptions) -> AsyncIterator[bytes]:
+    async def _follow_container_log(
+        self, target: KubeletTarget, log: logs.Log, options: LogOptions
+    ) -> AsyncIterator[bytes]:
         now = self._clock.now()
         written = log.count(now)
-        async for piece in logs.in_turns(logs.select_lines(log, options, now)):
+        async for piece in logs.yield_cooperatively(logs.select_lines(log, options, now)):
             yield piece
 
-        async def present() -> logs.Log | None:
+        async def read_log_again() -> logs.Log | None:
             """Return the log of the same run now; None if the pod or the run no longer exists."""
             metadata = target.pod.metadata
             pod = await self._objects.get(Pod, metadata.name, metadata.namespace)
@@ -73,53 +75,55 @@ class SimulatedKubelet:
                 return None
             try:
                 for previous in (False, True):
-                    found = await self._log(target, pod, previous=previous)
+                    found = await self._read_container_log(target, pod, previous=previous)
                     if found.run.began == log.run.began:
                         return found
             except errors.StatusError:
                 pass  # the container has no run
             return None
 
-        async for piece in logs.follow_lines(log, options, self._clock, present, written):
+        async for piece in logs.follow_lines(log, options, self._clock, read_log_again, written):
             yield piece
 
-    async def _log(self, target: KubeletTarget, pod: Pod, *, previous: bool = False) -> logs.Log:
+    async def _read_container_log(self, target: KubeletTarget, pod: Pod, *, previous: bool = False) -> logs.Log:
         """Return the log of a container's current or previous run.
 
         Its source is the first of: a real process (`--programs`), the pod's annotations, the output that the shell
         computes for the container's command, a default line.
         """
         name = target.container
-        run = container.previous(pod, name) if previous else container.latest(pod, name)
+        run = container.find_previous_run(pod, name) if previous else container.find_latest_run(pod, name)
         if self._programs is not None and self._programs.has(pod, name):
             return await asyncio.to_thread(self._programs.log, pod, name, run)  # reads up to 10 MiB
         declared = read_declared_log(pod, name)
         if declared.lines is not None:
-            return logs.by_annotations(run, declared)
-        outcome = await self._main_process(pod, name, run)
+            return logs.make_declared_log(run, declared)
+        outcome = await self._run_main_process_once(pod, name, run)
         if outcome is not None:
-            return logs.of_command(run, outcome)
-        spec = container.spec_of(pod, name)
+            return logs.make_command_log(run, outcome)
+        spec = container.find_container_spec(pod, name)
         image = spec.image if spec else ""
-        return logs.by_default(run, f"container {name} ({image}) started on the simulated node {pod.spec.node_name}")
+        return logs.make_default_log(
+            run, f"container {name} ({image}) started on the simulated node {pod.spec.node_name}"
+        )
 
-    async def _main_process(self, pod: Pod, name: str, run: container.Run) -> Outcome | None:
+    async def _run_main_process_once(self, pod: Pod, name: str, run: container.ContainerRun) -> Outcome | None:
         key = (pod.metadata.uid, pod.metadata.annotations.get(FILES, ""), name, run.began)
         if key not in self._outcomes:
-            context = await self._command_context(pod, name)
-            self._outcomes.put(key, await asyncio.to_thread(main_process, context, run))  # may run for long
+            context = await self._make_command_context(pod, name)
+            self._outcomes.put(key, await asyncio.to_thread(run_main_process, context, run))  # may run for long
         return self._outcomes.get(key)
 
-    async def _command_context(self, pod: Pod, name: str) -> CommandContext:
-        return CommandContext(pod, name, self._clock, await mounted_files(self._objects, self._issue, pod, name))
+    async def _make_command_context(self, pod: Pod, name: str) -> CommandContext:
+        return CommandContext(pod, name, self._clock, await read_mounted_files(self._objects, self._issue, pod, name))
 
     # -- exec, attach and port-forward
 
     async def connect(self, target: KubeletTarget, subresource: str, request: Request) -> Response:
         _require_reachable(target.node)
         if subresource == "portforward":
-            return self._port_forward(target, request)
-        container.running(target.pod, target.container)
+            return self._respond_to_port_forward(target, request)
+        container.find_current_run(target.pod, target.container)
         options = command_options(request)
         if subresource == "exec" and not options.command:
             raise errors.bad_request("you must specify at least one command for the container")
@@ -127,30 +131,34 @@ class SimulatedKubelet:
         if is_spdy:
             protocol, headers = remote_command.SPDY_PROTOCOL, _spdy_headers(request, remote_command.SPDY_PROTOCOL)
         else:
-            protocol, headers = handshake(request, remote_command.PROTOCOLS)
-        process = self._command(target, options) if subresource == "exec" else self._attach_main_process(target)
+            protocol, headers = negotiate_websocket(request, remote_command.PROTOCOLS)
+        process = (
+            self._make_exec_process(target, options) if subresource == "exec" else self._make_attach_process(target)
+        )
 
         async def take_over(connection: Connection) -> None:
-            channels = remote_command.SpdyChannels(connection, options) if is_spdy else Channels(connection, protocol)
+            channels = (
+                remote_command.SpdyChannels(connection, options) if is_spdy else WebSocketChannels(connection, protocol)
+            )
             await remote_command.connect_process(channels, protocol, options, process)
 
         return Response(101, headers=headers, take_over=take_over)
 
-    def _command(self, target: KubeletTarget, options: CommandOptions) -> remote_command.Process:
+    def _make_exec_process(self, target: KubeletTarget, options: CommandOptions) -> remote_command.Process:
         async def process(stdio: Stdio) -> int:
             if self._programs is not None and self._programs.has(target.pod, target.container):
                 return await self._programs.command(target.pod, target.container, options.command, stdio)
-            context = await self._command_context(target.pod, target.container)
-            return await run(context, options.command, stdio)
+            context = await self._make_command_context(target.pod, target.container)
+            return await run_command(context, options.command, stdio)
 
         return process
 
-    def _attach_main_process(self, target: KubeletTarget) -> remote_command.Process:
+    def _make_attach_process(self, target: KubeletTarget) -> remote_command.Process:
         """Return a function that sends a container's log to a client and echoes input."""
 
         async def write(stdio: Stdio) -> int:
-            log = await self._log(target, target.pod)
-            async for piece in self._follow_log(target, log, LogOptions(follow=True, tail_lines=0)):
+            log = await self._read_container_log(target, target.pod)
+            async for piece in self._follow_container_log(target, log, LogOptions(follow=True, tail_lines=0)):
                 await stdio.out(piece)
             return 0
 
@@ -171,7 +179,7 @@ class SimulatedKubelet:
 
         return process
 
-    def _port_forward(self, target: KubeletTarget, request: Request) -> Response:
+    def _respond_to_port_forward(self, target: KubeletTarget, request: Request) -> Response:
         phase = target.pod.status.phase
         if phase != "Running":
             raise errors.bad_request(f"unable to forward port because pod is not running. Current status={phase}")
@@ -181,18 +189,18 @@ class SimulatedKubelet:
         if request.upgrade.startswith("spdy/3.1"):
             protocol, headers = _SPDY, _spdy_headers(request, SPDY_NAME)
         else:
-            protocol, headers = handshake(request, port_forward.PROTOCOLS)
+            protocol, headers = negotiate_websocket(request, port_forward.PROTOCOLS)
         wanted = ports(request)
         if not wanted and protocol not in {_SPDY, TUNNELLED}:  # in SPDY each stream names its port
             raise errors.bad_request("the parameter ports must name at least one port")
 
         async def take_over(connection: Connection) -> None:
             if protocol == _SPDY:
-                await forward_spdy(connection, target.pod)
+                await forward_over_spdy(connection, target.pod)
             elif protocol == TUNNELLED:
-                await forward_spdy(Tunnel(connection), target.pod)
+                await forward_over_spdy(WebSocketByteStream(connection), target.pod)
             else:
-                await port_forward.forward(connection, protocol, target.pod, wanted)
+                await port_forward.forward_over_websocket(connection, protocol, target.pod, wanted)
 
         return Response(101, headers=headers, take_over=take_over)
 
@@ -205,7 +213,7 @@ class SimulatedKubelet:
             raise errors.service_unavailable(f"error trying to reach {name}: the pod does not run")
         if self._programs is not None and self._programs.has(target.pod):
             return await self._programs.proxy(target, proxied)
-        body = port_forward.body_of(target.pod, proxied.port or "80", proxied.request.method, proxied.path)
+        body = port_forward.make_response_body(target.pod, proxied.port or "80", proxied.request.method, proxied.path)
         return Response(200, body, _TEXT)
 
     async def proxy_node(self, node: Node, proxied: ProxiedRequest) -> Response:

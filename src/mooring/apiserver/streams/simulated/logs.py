@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.api import times
 from mooring.apiserver.streams.query_options import LogOptions
-from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.container import ContainerRun
 from mooring.apiserver.streams.simulated.pod_annotations import DeclaredLog
 from mooring.base.clock import Clock
 from mooring.shell import Outcome, bytes_of
@@ -29,7 +29,7 @@ _PIECE_BYTES = 64 * 1024
 class Log(msgspec.Struct, frozen=True):
     """The log of one run of a simulated container: its lines, and when each is written."""
 
-    run: Run
+    run: ContainerRun
     lines: Sequence[str]
     seconds: Sequence[float]
     """When each line is printed, in seconds after the start of the run."""
@@ -57,14 +57,14 @@ class Log(msgspec.Struct, frozen=True):
         return self.run.ended is not None or not (self.period or count < len(self.lines))
 
 
-def by_annotations(run: Run, declared: DeclaredLog) -> Log:
+def make_declared_log(run: ContainerRun, declared: DeclaredLog) -> Log:
     """Return the log that a pod's annotations declare for a run."""
     lines = declared.lines or ()
     seconds = [index * declared.seconds for index in range(len(lines))]
     return Log(run, lines, seconds, len(lines) * declared.seconds if declared.repeat else 0.0)
 
 
-def of_command(run: Run, outcome: Outcome) -> Log:
+def make_command_log(run: ContainerRun, outcome: Outcome) -> Log:
     """Return a log with a command's output; each line has the time at which the command wrote its end."""
     lines: list[str] = []
     seconds: list[float] = []
@@ -84,7 +84,7 @@ def of_command(run: Run, outcome: Outcome) -> Log:
     return Log(run, lines, seconds)
 
 
-def by_default(run: Run, greeting: str) -> Log:
+def make_default_log(run: ContainerRun, greeting: str) -> Log:
     """Return a log with a greeting and, if the run has ended, its exit code."""
     if run.ended is None:
         return Log(run, [greeting], [0.0])
@@ -95,14 +95,16 @@ def by_default(run: Run, greeting: str) -> Log:
 def select_lines(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
     """Yield the written lines that a log request's options select, in pieces; `limitBytes` is not applied."""
     count = log.count(now)
-    first = _first_kept(log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
+    first = _find_first_kept(
+        log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES)
+    )
     since = _start_time(options, now)
     yield from _join_lines(
         log, (index for index in range(first, count) if since is None or log.time(index) >= since), options
     )
 
 
-def _first_kept(log: Log, count: int, most: int) -> int:
+def _find_first_kept(log: Log, count: int, most: int) -> int:
     """Return the index of the first of the last `most` lines, fewer if they exceed 10 MiB."""
     first, size = count, 0
     while first > max(0, count - most):
@@ -114,18 +116,20 @@ def _first_kept(log: Log, count: int, most: int) -> int:
 
 
 async def follow_lines(
-    log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
+    log: Log, options: LogOptions, clock: Clock, read_log_again: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
-    """Yield log lines after the first `written` as they are due; `present` returns the log's state, None at its end."""
+    """Yield log lines after the first `written` as they are due, until `read_log_again` returns None: no such run."""
     while True:
         count = log.count(clock.now())
-        for piece in _join_lines(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
+        for piece in _join_lines(
+            log, range(_find_first_kept(log, count, min(KEPT_LINES, count - written)), count), options
+        ):
             yield piece
         written = count
         if log.run.ended is not None:
             return
         await clock.sleep(_seconds_until_next_line(log, count, clock.now()))
-        current = await present()
+        current = await read_log_again()
         if current is None:
             return
         log = current
@@ -149,7 +153,7 @@ def _seconds_until_next_line(log: Log, count: int, now: datetime) -> float:
     return min(_LOOK_SECONDS, max(0.005, (log.time(count) - now).total_seconds()))
 
 
-async def in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def yield_cooperatively(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Yield the given pieces, with a pause after each in which other tasks run."""
     for piece in pieces:
         yield piece

@@ -50,7 +50,7 @@ class DeclaredCommand(msgspec.Struct, rename="camel", forbid_unknown_fields=True
     exit_code: int = 0
     seconds: float = 0.0
 
-    def fits(self, container: str, command: str) -> bool:
+    def is_for_command(self, container: str, command: str) -> bool:
         """Return whether the item applies to a container and its pattern matches the whole command."""
         return self.container in {"", container} and _matches(self.command, command)
 
@@ -67,10 +67,10 @@ def read_declared_log(pod: Pod, container: str) -> DeclaredLog:
     """Return the log that a pod's annotations declare for a container; raise BadRequest for a malformed one."""
     annotations = pod.metadata.annotations
     text = annotations.get(f"{PREFIX}logs.{container}", annotations.get(f"{PREFIX}logs"))
-    seconds = _seconds(annotations, "log-seconds")
+    seconds = _parse_seconds(annotations, "log-seconds")
     repeat = annotations.get(f"{PREFIX}log-repeat") == "true"
     if repeat and seconds < _SHORTEST_REPEAT:
-        raise _annotation_error("log-repeat", f"it needs {PREFIX}log-seconds of at least {_SHORTEST_REPEAT:g}")
+        raise _make_annotation_error("log-repeat", f"it needs {PREFIX}log-seconds of at least {_SHORTEST_REPEAT:g}")
     lines = None if text is None else tuple(text.removesuffix("\n").split("\n")) if text else ()
     return DeclaredLog(lines, seconds, repeat and bool(lines))
 
@@ -80,14 +80,14 @@ def find_declared_command(pod: Pod, container: str, words: tuple[str, ...]) -> D
     rules = _parse_annotation(pod.metadata.annotations, "exec", list[DeclaredCommand]) or []
     if len(rules) > _MOST_RULES or sum(len(rule.command) for rule in rules) > _MOST_PATTERNS:
         why = f"it has more than {_MOST_RULES} rules, or more than {_MOST_PATTERNS} characters in their commands"
-        raise _annotation_error("exec", why)
+        raise _make_annotation_error("exec", why)
     for rule in rules:
         if not 0 <= rule.exit_code <= 255 or not 0 <= rule.seconds <= 86400:
-            raise _annotation_error("exec", "an exitCode is a number from 0 to 255, and seconds are at most a day")
+            raise _make_annotation_error("exec", "an exitCode is a number from 0 to 255, and seconds are at most a day")
     line = " ".join(words)
     if len(line) > _LONGEST_COMMAND:
         return None
-    return next((rule for rule in rules if rule.fits(container, line)), None)
+    return next((rule for rule in rules if rule.is_for_command(container, line)), None)
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -104,24 +104,24 @@ def _matches(pattern: str, text: str) -> bool:
         return False  # too large for RE2
 
 
-def files(pod: Pod) -> dict[str, str]:
+def read_declared_files(pod: Pod) -> dict[str, str]:
     """Return the text files that a pod's annotation gives its containers, by path."""
     return _parse_annotation(pod.metadata.annotations, "files", dict[str, str]) or {}
 
 
-def http_body(pod: Pod) -> str | None:
+def read_declared_http_body(pod: Pod) -> str | None:
     """Return the HTTP response body that a pod's annotation declares for its ports; None without annotation."""
     return pod.metadata.annotations.get(f"{PREFIX}http")
 
 
-def _seconds(annotations: Mapping[str, str], name: str) -> float:
+def _parse_seconds(annotations: Mapping[str, str], name: str) -> float:
     text = annotations.get(PREFIX + name, "0")
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number <= 1e6:
-        raise _annotation_error(name, f"{text!r} is not a number from 0 to 1000000")
+        raise _make_annotation_error(name, f"{text!r} is not a number from 0 to 1000000")
     return number
 
 
@@ -133,8 +133,8 @@ def _parse_annotation(annotations: Mapping[str, str], name: str, shape: type[T])
         documents = yaml_documents.read(text, _MOST_BYTES)
         return msgspec.convert(documents[0].tree, shape) if documents else None
     except (DecodeError, msgspec.ValidationError) as error:
-        raise _annotation_error(name, str(error)) from None
+        raise _make_annotation_error(name, str(error)) from None
 
 
-def _annotation_error(name: str, why: str) -> errors.BadRequest:
+def _make_annotation_error(name: str, why: str) -> errors.BadRequest:
     return errors.bad_request(f"the pod's annotation {PREFIX}{name} cannot be used: {why}")

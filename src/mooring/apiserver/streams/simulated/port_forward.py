@@ -15,9 +15,9 @@ import httptools
 
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
-from mooring.apiserver.streams.simulated.pod_annotations import http_body
-from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
-from mooring.apiserver.streams.websocket import Channels
+from mooring.apiserver.streams.simulated.pod_annotations import read_declared_http_body
+from mooring.apiserver.streams.simulated.spdy import DataReceived, Spdy, SpdyError, StreamOpened
+from mooring.apiserver.streams.websocket import WebSocketChannels
 
 SPDY_NAME = "portforward.k8s.io"
 TUNNELLED = f"SPDY/3.1+{SPDY_NAME}"
@@ -30,17 +30,17 @@ _MOST_ANSWERED = 1024 * 1024
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class Bytes(Protocol):
+class ByteStream(Protocol):
     """The interface of a byte stream to a client: an upgraded connection, or a WebSocket tunnel."""
 
     async def read(self) -> bytes: ...
     async def write(self, data: bytes) -> None: ...
 
 
-async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequence[int]) -> None:
+async def forward_over_websocket(connection: Connection, protocol: str, pod: Pod, ports: Sequence[int]) -> None:
     """Answer HTTP requests in each port's WebSocket channel, until the client closes the connection."""
-    channels = Channels(connection, protocol)
-    answering = [CannedHttp(pod, port) for port in ports]
+    channels = WebSocketChannels(connection, protocol)
+    answering = [SimulatedHttpServer(pod, port) for port in ports]
     try:
         for index, port in enumerate(ports):
             number = port.to_bytes(2, "little")
@@ -60,16 +60,16 @@ async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequen
         return
 
 
-async def forward_spdy(connection: Bytes, pod: Pod) -> None:
+async def forward_over_spdy(connection: ByteStream, pod: Pod) -> None:
     """Answer HTTP requests on each SPDY data stream, until the client closes the connection."""
-    spdy, forwarding = Spdy(), _Forwarding(pod)
+    spdy, forwarding = Spdy(), _SpdyForwarder(pod)
     try:
         while not spdy.is_over and (data := await connection.read()):
             for event in spdy.receive(data):
-                if isinstance(event, Opened):
-                    forwarding.open(spdy, event)
+                if isinstance(event, StreamOpened):
+                    forwarding.open_stream(spdy, event)
                 else:
-                    forwarding.take(spdy, event)
+                    forwarding.handle_data(spdy, event)
                 if len(spdy.outgoing) > _UNSENT_BYTES:
                     await _flush(connection, spdy)
             await _flush(connection, spdy)
@@ -77,26 +77,26 @@ async def forward_spdy(connection: Bytes, pod: Pod) -> None:
         return
 
 
-async def _flush(connection: Bytes, spdy: Spdy) -> None:
+async def _flush(connection: ByteStream, spdy: Spdy) -> None:
     if spdy.outgoing:
         data = bytes(spdy.outgoing)
         spdy.outgoing.clear()
         await connection.write(data)
 
 
-class _Forwarding:
+class _SpdyForwarder:
     """The streams of an SPDY port-forward: per forwarded connection one for data and one for errors."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
-        self._answering: dict[int, CannedHttp] = {}
+        self._answering: dict[int, SimulatedHttpServer] = {}
         self._errors: dict[str, int] = {}
         """Streams for errors, by the client's number of the forwarded connection."""
         self._requests: dict[int, str] = {}
 
-    def open(self, spdy: Spdy, opened: Opened) -> None:
+    def open_stream(self, spdy: Spdy, opened: StreamOpened) -> None:
         headers, stream = opened.headers, opened.stream
-        spdy.reply(stream)
+        spdy.accept_stream(stream)
         request = headers.get("requestid", "")
         if headers.get("streamtype") == "error":
             self._errors[request] = stream
@@ -105,12 +105,12 @@ class _Forwarding:
             return
         port = headers.get("port", "")
         if port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536:
-            self._answering[stream] = CannedHttp(self._pod, int(port))
+            self._answering[stream] = SimulatedHttpServer(self._pod, int(port))
             self._requests[stream] = request
         else:
             spdy.send(stream, b"", last=True)
 
-    def take(self, spdy: Spdy, received: Received) -> None:
+    def handle_data(self, spdy: Spdy, received: DataReceived) -> None:
         stream = received.stream
         answering = self._answering.get(stream)
         if answering is None:
@@ -128,8 +128,8 @@ class _Forwarding:
 # -- the HTTP server of a simulated port
 
 
-def body_of(pod: Pod, port: int | str, method: str, path: str) -> bytes:
-    text = http_body(pod)
+def make_response_body(pod: Pod, port: int | str, method: str, path: str) -> bytes:
+    text = read_declared_http_body(pod)
     if text is None and any("serve-hostname" in (*each.command, *each.args) for each in pod.spec.containers):
         text = pod.spec.hostname or pod.metadata.name
     if text is None:
@@ -137,7 +137,7 @@ def body_of(pod: Pod, port: int | str, method: str, path: str) -> bytes:
     return text.encode()
 
 
-class CannedHttp:
+class SimulatedHttpServer:
     """The HTTP server of a simulated port, which sends one declared body. After `is_over` it ignores bytes."""
 
     def __init__(self, pod: Pod, port: int) -> None:
@@ -157,14 +157,14 @@ class CannedHttp:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._end()
+            self._reject()
         if self._unparsed > _MOST_HEADERS:
-            self._end()
+            self._reject()
         answers = bytes(self._answers)
         self._answers.clear()
         return answers
 
-    def _end(self) -> None:
+    def _reject(self) -> None:
         if not self.is_over:
             self._answers += _BAD
             self.is_over = True
@@ -185,7 +185,7 @@ class CannedHttp:
         if self.is_over:
             return
         method = self._parser.get_method().decode("ascii")
-        body = body_of(self._pod, self._port, method, self._url.decode("latin-1"))
+        body = make_response_body(self._pod, self._port, method, self._url.decode("latin-1"))
         keeps = self._parser.should_keep_alive() and len(self._answers) < _MOST_ANSWERED
         head = f"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {len(body)}\r\n"
         self._answers += (head + ("\r\n" if keeps else "connection: close\r\n\r\n")).encode()

@@ -17,7 +17,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.program_folders import container_folder, log_file, pod_folder, read_entrance
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.streams.kubelet import Kubelet, KubeletTarget, ProxiedRequest
-from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.container import ContainerRun
 from mooring.apiserver.streams.simulated.logs import Log
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
 from mooring.base.bounded_cache import BoundedCache
@@ -46,14 +46,14 @@ class ProgramStreams:
 
     # -- logs
 
-    def log(self, pod: Pod, container: str, run: Run) -> Log:
+    def log(self, pod: Pod, container: str, run: ContainerRun) -> Log:
         path = log_file(container_folder(self._folder, pod.metadata.uid, container), run.restarts)
-        lines, moments = self._lines(path)
+        lines, moments = self._read_lines(path)
         if run.ended is not None and moments:
             run = replace(run, ended=max(run.ended, moments[-1]))  # a status has whole seconds
         return Log(run, lines, [max((moment - run.began).total_seconds(), 0.0) for moment in moments])
 
-    def _lines(self, path: Path) -> tuple[list[str], list[datetime]]:
+    def _read_lines(self, path: Path) -> tuple[list[str], list[datetime]]:
         try:
             found = path.stat()
         except FileNotFoundError:

@@ -17,7 +17,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.query_options import CommandOptions
-from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
+from mooring.apiserver.streams.simulated.spdy import DataReceived, Spdy, SpdyError, StreamOpened
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.websocket import CLOSE
 from mooring.base.tasks import run_until_one_ends
@@ -43,7 +43,7 @@ Process = Callable[[Stdio], Awaitable[int]]
 class CommandChannels(Protocol):
     """The interface to a client's channels for input, output, errors and result of a command."""
 
-    async def ready(self) -> None: ...
+    async def wait_until_open(self) -> None: ...
     async def receive(self) -> tuple[int, bytes] | None: ...
     async def send(self, channel: int, data: bytes) -> None: ...
     async def close(self) -> None: ...
@@ -51,8 +51,12 @@ class CommandChannels(Protocol):
 
 async def connect_process(channels: CommandChannels, protocol: str, options: CommandOptions, process: Process) -> None:
     """Run a process whose input and output are a client's channels, until it ends or the client disconnects."""
-    await channels.ready()
-    stdio = Stdio(_writer(channels, STDOUT, options.stdout), _writer(channels, STDERR, options.stderr), tty=options.tty)
+    await channels.wait_until_open()
+    stdio = Stdio(
+        _make_channel_writer(channels, STDOUT, options.stdout),
+        _make_channel_writer(channels, STDERR, options.stderr),
+        tty=options.tty,
+    )
     if not options.stdin:
         await stdio.end()
     first = STDOUT if options.stdout else STDERR if options.stderr else ERROR
@@ -62,7 +66,7 @@ async def connect_process(channels: CommandChannels, protocol: str, options: Com
         raise ended  # a defect, which the server logs
 
 
-def _writer(channels: CommandChannels, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
+def _make_channel_writer(channels: CommandChannels, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
     async def write(data: bytes) -> None:
         if wanted:
             for begin in range(0, len(data), _PIECE):
@@ -83,7 +87,7 @@ async def _read_input(channels: CommandChannels, stdio: Stdio, options: CommandO
 async def _run_process(channels: CommandChannels, protocol: str, stdio: Stdio, process: Process, first: int) -> None:
     try:
         await channels.send(first, b"")  # old clients wait for it
-        status = _status(await process(stdio))
+        status = _make_exit_status(await process(stdio))
     except StatusError as error:
         status = error.status
     except ConnectionLostError:
@@ -95,7 +99,7 @@ async def _run_process(channels: CommandChannels, protocol: str, stdio: Stdio, p
     await channels.close()
 
 
-def _status(code: int) -> Status:
+def _make_exit_status(code: int) -> Status:
     if code == 0:
         return Status(status="Success")
     return Status(
@@ -118,19 +122,19 @@ class SpdyChannels:
         self._channels: dict[int, int] = {}
         self._arrived: deque[tuple[int, bytes]] = deque()
 
-    async def ready(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until the client has opened all streams it requested; raise ConnectionLostError if it fails to."""
         try:
             async with asyncio.timeout(_CREATION_SECONDS):
                 while self._missing:
-                    if not await self._receive():
+                    if not await self._process_received():
                         raise ConnectionLostError("the client left before it had opened its streams")
         except TimeoutError:
             raise ConnectionLostError("the client did not open its streams") from None
 
     async def receive(self) -> tuple[int, bytes] | None:
         while not self._arrived:
-            if not await self._receive():
+            if not await self._process_received():
                 return None
         return self._arrived.popleft()
 
@@ -145,22 +149,22 @@ class SpdyChannels:
             self._spdy.send(stream, b"", last=True)
         await self._flush()
 
-    async def _receive(self) -> bool:
+    async def _process_received(self) -> bool:
         """Read and process bytes of the connection once; return False at its end. Raise ConnectionLostError."""
         if self._spdy.is_over:
             return False
         data = await self._connection.read()
         try:
             for event in self._spdy.receive(data):
-                self._handle(event)
+                self._handle_event(event)
         except SpdyError as error:
             raise ConnectionLostError(f"what came is no SPDY: {error}") from None
         await self._flush()
         return bool(data)
 
-    def _handle(self, event: Opened | Received) -> None:
-        if isinstance(event, Opened):
-            self._spdy.reply(event.stream)
+    def _handle_event(self, event: StreamOpened | DataReceived) -> None:
+        if isinstance(event, StreamOpened):
+            self._spdy.accept_stream(event.stream)
             channel = _CHANNELS.get(event.headers.get("streamtype", ""))
             if channel is not None:
                 self._streams[channel] = event.stream

@@ -35,7 +35,7 @@ DICTIONARY = b"".join(
 _VERSION = 3
 
 
-class _Kind(IntEnum):
+class _FrameType(IntEnum):
     SYN_STREAM = 1
     SYN_REPLY = 2
     RST_STREAM = 3
@@ -53,14 +53,14 @@ class SpdyError(Exception):
     """The client broke the SPDY protocol, or exceeded a limit on streams or headers."""
 
 
-class Opened(msgspec.Struct, frozen=True):
+class StreamOpened(msgspec.Struct, frozen=True):
     """An event of an SPDY connection: the client has opened a stream with headers."""
 
     stream: int
     headers: dict[str, str]
 
 
-class Received(msgspec.Struct, frozen=True):
+class DataReceived(msgspec.Struct, frozen=True):
     """An event of an SPDY connection: data on a stream; `last` if the client closes its side with it."""
 
     stream: int
@@ -82,10 +82,10 @@ class Spdy:
         """The bytes to send; the sender clears it."""
         self.is_over = False
 
-    def receive(self, data: bytes) -> list[Opened | Received]:
+    def receive(self, data: bytes) -> list[StreamOpened | DataReceived]:
         """Process received bytes; return the events in them. Raise SpdyError if they break the protocol."""
         self._buffer += data
-        events: list[Opened | Received] = []
+        events: list[StreamOpened | DataReceived] = []
         while not self.is_over:
             event = self._read_data() if self._data else self._read_frame()
             if event is None:
@@ -93,9 +93,9 @@ class Spdy:
             events.extend(event)
         return events
 
-    def reply(self, stream: int) -> None:
+    def accept_stream(self, stream: int) -> None:
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        self._send_control(_Kind.SYN_REPLY, struct.pack(">I", stream) + block)
+        self._send_control(_FrameType.SYN_REPLY, struct.pack(">I", stream) + block)
 
     def send(self, stream: int, data: bytes, *, last: bool = False) -> None:
         self.outgoing += struct.pack(">II", stream, (_FIN if last else 0) << 24 | len(data)) + data
@@ -105,7 +105,7 @@ class Spdy:
     def _send_control(self, kind: int, payload: bytes, flags: int = 0) -> None:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
 
-    def _read_frame(self) -> list[Opened | Received] | None:
+    def _read_frame(self) -> list[StreamOpened | DataReceived] | None:
         """Return the events of the next buffered frame; None if more bytes are needed. Raise SpdyError."""
         if len(self._buffer) < 8:
             return None
@@ -125,7 +125,7 @@ class Spdy:
         del self._buffer[: 8 + length]
         return self._handle_control_frame(first & 0xFFFF, flags, payload)
 
-    def _read_data(self) -> list[Opened | Received] | None:
+    def _read_data(self) -> list[StreamOpened | DataReceived] | None:
         assert self._data is not None  # noqa: S101 - callers have checked
         stream, left, fin = self._data
         piece = bytes(self._buffer[:left])
@@ -134,27 +134,27 @@ class Spdy:
         del self._buffer[: len(piece)]
         left -= len(piece)
         self._data = (stream, left, fin) if left else None
-        return [Received(stream, piece, last=fin and not left)] if stream in self._streams else []
+        return [DataReceived(stream, piece, last=fin and not left)] if stream in self._streams else []
 
-    def _handle_control_frame(self, kind: int, flags: int, payload: bytes) -> list[Opened | Received]:
+    def _handle_control_frame(self, kind: int, flags: int, payload: bytes) -> list[StreamOpened | DataReceived]:
         match kind:
-            case _Kind.SYN_STREAM if len(payload) >= 10:
+            case _FrameType.SYN_STREAM if len(payload) >= 10:
                 stream = int.from_bytes(payload[:4], "big")
                 self._streams.add(stream)
                 if len(self._streams) > _MOST_STREAMS:
                     raise SpdyError(f"more than {_MOST_STREAMS} streams at once")
-                opened = Opened(stream, self._decode_headers(payload[10:]))
-                return [opened, Received(stream, b"", last=True)] if flags & _FIN else [opened]
-            case _Kind.RST_STREAM if len(payload) >= 4:
+                opened = StreamOpened(stream, self._decode_headers(payload[10:]))
+                return [opened, DataReceived(stream, b"", last=True)] if flags & _FIN else [opened]
+            case _FrameType.RST_STREAM if len(payload) >= 4:
                 stream = int.from_bytes(payload[:4], "big")
                 known = stream in self._streams
                 self._streams.discard(stream)
-                return [Received(stream, b"", last=True)] if known else []
-            case _Kind.PING:
-                self._send_control(_Kind.PING, payload)
-            case _Kind.GOAWAY:
+                return [DataReceived(stream, b"", last=True)] if known else []
+            case _FrameType.PING:
+                self._send_control(_FrameType.PING, payload)
+            case _FrameType.GOAWAY:
                 self.is_over = True
-            case _Kind.HEADERS if len(payload) >= 4:  # ignored, but part of the compressed stream
+            case _FrameType.HEADERS if len(payload) >= 4:  # ignored, but part of the compressed stream
                 self._decode_headers(payload[4:])
         return []
 

@@ -16,7 +16,7 @@ from mooring.api.certificates_v1 import ClusterTrustBundle
 from mooring.api.core_v1 import ConfigMap, Pod, PodCertificateProjection, Secret, Volume
 from mooring.api.volume_files import MissingError, files_of
 from mooring.apiserver.registry.objects import Objects
-from mooring.apiserver.streams.simulated.container import spec_of
+from mooring.apiserver.streams.simulated.container import find_container_spec
 
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_FILES = 10_000
@@ -46,9 +46,9 @@ class _StoredSources(msgspec.Struct, frozen=True):
         raise MissingError("a simulated node asks for no certificates")
 
 
-async def mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container: str) -> dict[str, str]:
+async def read_mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container: str) -> dict[str, str]:
     """Return the text files in a container's volumes (ConfigMap, Secret, downward API, token), by path."""
-    spec = spec_of(pod, container)
+    spec = find_container_spec(pod, container)
     volumes = {volume.name: volume for volume in pod.spec.volumes}
     stored = _StoredSources(objects, issue)
     texts: dict[str, dict[str, str]] = {}
@@ -59,7 +59,7 @@ async def mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container
         if volume is None or mount.sub_path_expr:
             continue
         if mount.name not in texts:
-            texts[mount.name] = await _files_of_volume(stored, pod, volume)
+            texts[mount.name] = await _read_volume_files(stored, pod, volume)
             size += sum(map(len, texts[mount.name].values()))
         files = texts[mount.name]
         if size > _MOST_BYTES or len(found) + len(files) > _MOST_FILES:
@@ -72,7 +72,7 @@ async def mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container
     return found
 
 
-async def _files_of_volume(stored: _StoredSources, pod: Pod, volume: Volume) -> dict[str, str]:
+async def _read_volume_files(stored: _StoredSources, pod: Pod, volume: Volume) -> dict[str, str]:
     found: dict[str, str] = {}
     with suppress(MissingError):
         for path, file in (await files_of(stored, pod, volume) or {}).items():
