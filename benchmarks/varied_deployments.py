@@ -4,7 +4,8 @@
     NODES=500 APPS=100 REPLICAS=10 CONNECTIONS=8 python -m benchmarks varied_deployments
 
 Every Deployment has its own image, requests, environment and label, and one of the placement rules of the mix in
-``varied_pods.py``. A control plane in two processes on disk, over HTTPS, as `mooring up` starts it.
+``varied_pods.py``. A control plane in two processes on disk, over HTTPS, as `mooring up` starts it. An informer of
+Deployments sees when all pods run: to list them ten times a second took a third of a core.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from benchmarks import varied_pods
 from benchmarks.up import Run, start
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Node
-from mooring.client import Client, connect
+from mooring.client import Client, Informer, Informers, connect
 from mooring.testing.builders import made
 
 NODES = int(os.environ.get("NODES", "5000"))
@@ -51,10 +52,14 @@ async def _measure(run: Run) -> None:
         clients = [await stack.enter_async_context(each) for each in connections]
         while not all(map(_is_ready, (await clients[0].list(Node)).items)):  # noqa: ASYNC110 - as a user looks
             await asyncio.sleep(1)
+        informers = Informers(clients[0])
+        deployments = informers.of(Deployment)
+        await stack.enter_async_context(informers)
+        await informers.wait_for_sync()
         processor, began = run.processor(), time.monotonic()
         numbers = iter(range(APPS))
         await asyncio.gather(*(_create(client, numbers) for client in clients))
-        await _wait_until_running(clients[0])
+        await _wait_until_running(deployments)
     seconds, pods = time.monotonic() - began, APPS * REPLICAS
     used = [1000 * (now - then) / pods for then, now in zip(processor, run.processor(), strict=True)]
     costs = " + ".join(f"{each:.2f}" for each in used)
@@ -79,9 +84,9 @@ def _deployment(number: int) -> Deployment:
     return made(Deployment, {"metadata": {"name": labels["app"], "namespace": "default"}, "spec": spec})
 
 
-async def _wait_until_running(client: Client) -> None:
+async def _wait_until_running(deployments: Informer[Deployment]) -> None:
     began = time.monotonic()
-    while sum(each.status.ready_replicas for each in (await client.list(Deployment)).items) < APPS * REPLICAS:
+    while sum(each.status.ready_replicas for each in deployments.objects()) < APPS * REPLICAS:
         if time.monotonic() - began > _SECONDS:
             raise TimeoutError("the pods did not come to run")
         await asyncio.sleep(_POLL_SECONDS)
