@@ -62,6 +62,29 @@ async def test_the_status_shows_the_progress_of_a_large_one(tmp_path: Path, monk
         assert {3, 6} <= set(reported)
 
 
+async def test_while_many_change_progress_waits_and_completion_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.controllers.workloads.workload._MANY_CHANGING", -1)
+    async with cluster(tmp_path, CONTROLLERS, runs=lambda _: "") as c:
+        reported: list[tuple[int, int]] = []
+        c.informers.of(ReplicaSet).add_handler(
+            updated=lambda _, new: reported.append((new.status.replicas, new.status.ready_replicas))
+        )
+        await c.create(ReplicaSet, "web", workload(replicas=3))
+        await c.until(lambda: _has_status(c, 3, 0))
+        for pod in await c.pods():
+            await c.set_phase(pod, "Running")
+            await c.settle()
+        await c.until(lambda: has_ready(c, 3), seconds=1)
+        assert reported == [(3, 0), (3, 3)]
+
+
+async def _has_status(c: Cluster, replicas: int, ready: int) -> bool:
+    status = (await c.get(ReplicaSet, "web")).status
+    return (status.replicas, status.ready_replicas) == (replicas, ready)
+
+
 async def test_a_pod_that_is_deleted_or_fails_is_replaced(tmp_path: Path) -> None:
     async with cluster(tmp_path, CONTROLLERS) as c:
         await c.create(ReplicaSet, "web", workload(replicas=2))

@@ -96,6 +96,8 @@ class ReplicasController(WorkloadController[R], Generic[R]):
             return outcome.wait or LOOK_AGAIN_SECONDS
         now = self.clock.now()
         counts = count_pods(pods, self.pod_template_of(owner), owner.spec.min_ready_seconds, now)
+        if failure is None and counts["available_replicas"] < wanted and (wait := self.postpone_progress(key)) > 0:
+            return wait
         await self.write_status(key, owner, self.build_status(owner, counts, failure, now))
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error

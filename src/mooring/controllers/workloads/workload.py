@@ -21,6 +21,9 @@ LOOK_AGAIN_SECONDS = 1.0
 _MANY_PODS = 200
 _PAUSE_SECONDS = 0.02 / 1000
 """The pause in seconds, for each pod, between two passes over a workload, because each pass reads all of its pods."""
+_MANY_CHANGING = 32
+_PROGRESS_SECONDS = 2.0
+"""The interval between status writes of a workload that lacks available pods, while many workloads change."""
 
 
 class WorkloadController(Controller, Generic[W]):
@@ -43,6 +46,8 @@ class WorkloadController(Controller, Generic[W]):
         self.unfinished: set[str] = set()
         """Workloads with more work than one pass does, which are reconciled again without a pause."""
         self._pause_ends: dict[str, float] = {}
+        self._progress_due: dict[str, float] = {}
+        """When the status of each workload with postponed progress is written."""
         self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
 
     def follow_children(self, children: Children[Any]) -> None:
@@ -55,6 +60,7 @@ class WorkloadController(Controller, Generic[W]):
         if owner is None:
             self.expectations.forget(key)
             self._pause_ends.pop(key, None)
+            self._progress_due.pop(key, None)
             self.unfinished.discard(key)
             return None
         if not self.expectations.is_settled(key):
@@ -78,8 +84,16 @@ class WorkloadController(Controller, Generic[W]):
         selector: LabelSelector | None = cast("Any", owner).spec.selector
         return selector
 
+    def postpone_progress(self, key: str) -> float:
+        """Return the seconds until a workload's progress is due in its status; 0 unless many workloads change."""
+        if len(self.queue) + self.queue.in_progress <= _MANY_CHANGING:
+            return 0.0
+        now = self.clock.monotonic()
+        return self._progress_due.setdefault(key, now + _PROGRESS_SECONDS) - now
+
     async def write_status(self, key: str, owner: W, status: Struct) -> None:
         """Write a workload's status if it has changed."""
+        self._progress_due.pop(key, None)
         if status != cast("Any", owner).status:
             written = await self.client.update_status(structs.replace(owner, status=status))
             self.expectations.record_write(key, self.owners, written)
