@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mooring.api.apps_v1 import Deployment
-from mooring.api.core_v1 import Node, NodeSelectorTerm, Pod, Toleration
+from mooring.api.core_v1 import Node, NodeSelectorTerm, Pod
 from mooring.api.errors import StatusError
 from mooring.api.states import is_ready
 from mooring.apiserver.options import ServerConfig
@@ -185,7 +185,11 @@ def _reason(pod: Pod) -> str:
 
 def _describe_constraints(pod: Pod) -> str:
     spec = pod.spec
-    words = [_describe_toleration(each) for each in spec.tolerations if each.key not in _OWN_TOLERATIONS]
+    words = [
+        each.expression or f"{each.key} {each.operator} {each.value}".strip()
+        for each in spec.tolerations
+        if each.key not in _OWN_TOLERATIONS
+    ]
     words += [f"{key}={value}" for key, value in spec.node_selector.items()]
     affinity = spec.affinity
     nodes = affinity.node_affinity if affinity else None
@@ -197,10 +201,6 @@ def _describe_constraints(pod: Pod) -> str:
             keys = f" of the same {', '.join(each.match_label_keys)}" if each.match_label_keys else ""
             words.append(f"the {each.topology_key} of its like{keys}")
     return "; ".join(words)
-
-
-def _describe_toleration(each: Toleration) -> str:
-    return each.expression or f"{each.key} {each.operator} {each.value}".strip()
 
 
 def _describe_term(term: NodeSelectorTerm) -> list[str]:

@@ -117,7 +117,8 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
     if config.kubeconfig:
         write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
     if nodes is None:
-        nodes = await _default_nodes(config, plane)
+        has_default = config.workers.nodes and not (await plane.client.list(Node, page_size=1)).items
+        nodes = iter(build_numbered_nodes(DEFAULT_NODES if has_default else 0))
     try:
         await create_nodes(plane.client, nodes, controller_options(config.server.component).kubelet)
     except* StatusError as refused:
@@ -126,12 +127,6 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
             first = first.exceptions[0]
         raise click.ClickException(f"--nodes {config.nodes}: {first}") from None
     await plane.wait_until_ready()
-
-
-async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Iterator[Node]:
-    if not config.workers.nodes or (await plane.client.list(Node, page_size=1)).items:
-        return iter(())
-    return iter(build_numbered_nodes(DEFAULT_NODES))
 
 
 async def _show(plane: ControlPlane) -> None:

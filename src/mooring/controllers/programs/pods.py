@@ -9,7 +9,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,7 +32,6 @@ from mooring.api.program_folders import pod_folder
 from mooring.api.states import has_ended
 from mooring.api.volume_files import MissingError, Source
 from mooring.base import logs
-from mooring.base.clock import Clock
 from mooring.client import Client, ClientError, EventRecorder, key_of
 from mooring.client.events import EventKind
 from mooring.client.kubeconfig import load
@@ -120,36 +118,13 @@ _GRACE_SECONDS = 30.0
 log = logs.get(__name__)
 
 
-@dataclass
-class SharedState:
-    """The options, client and networks that all pods with programs share."""
-
-    programs: Programs
-    client: Client
-    recorder: EventRecorder
-    source: ServerSource
-    networks: PodNetworks
-
-    @property
-    def clock(self) -> Clock:
-        return self.client.clock
-
-    def pod_folder(self, pod: Pod) -> Path:
-        return pod_folder(self.programs.folder, pod.metadata.uid)
-
-    def server_url(self) -> str:
-        """Return the URL by which containers reach the API server; in own networks it has this machine's address."""
-        url = load(self.programs.kubeconfig).server
-        return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
-
-
 class ProgramPod:
     """A pod, its containers and the task that runs them."""
 
-    def __init__(self, shared: SharedState, pod: Pod, node: Node, address: str) -> None:
+    def __init__(self, shared: "ProgramPods", pod: Pod, node: Node, address: str) -> None:
         self._shared = shared
         self.pod, self._node, self._address = pod, node, address
-        self.clock, self.folder = shared.clock, shared.programs.folder
+        self.clock, self.folder = shared.client.clock, shared.programs.folder
         self.stopping = False
         self._changed = asyncio.Event()
         self.network: list[str] = []
@@ -365,28 +340,37 @@ class ProgramPods:
     """The pods whose containers run programs: starts, stops and cleans up after them."""
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
-        self._networks = PodNetworks(programs.address, programs.folder, own=programs.own_networks)
-        self._shared = SharedState(programs, client, recorder, ServerSource(client), self._networks)
+        self.programs, self.client, self.recorder = programs, client, recorder
+        self.networks = PodNetworks(programs.address, programs.folder, own=programs.own_networks)
+        self.source = ServerSource(client)
         self._pods: dict[str, ProgramPod] = {}
         self._cleanups: set[asyncio.Task[None]] = set()
+
+    def pod_folder(self, pod: Pod) -> Path:
+        return pod_folder(self.programs.folder, pod.metadata.uid)
+
+    def server_url(self) -> str:
+        """Return the URL by which containers reach the API server; in own networks it has this machine's address."""
+        url = load(self.programs.kubeconfig).server
+        return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
 
     def is_handled(self, pod: Pod) -> bool:
         """Return whether programs run for a pod, or are still to be stopped."""
         if pod.metadata.uid in self._pods:
             return True
         containers = (*pod.spec.init_containers, *pod.spec.containers)
-        return not has_ended(pod) and any(self._shared.programs.find_program(each.image) for each in containers)
+        return not has_ended(pod) and any(self.programs.find_program(each.image) for each in containers)
 
     def handle_changed(self, pod: Pod, node: Node, allocate: Callable[[], str | None]) -> bool:
         """Handle a new or updated pod; return False if its node has no address left."""
         uid = pod.metadata.uid
         if uid not in self._pods:
-            address: str | None = self._networks.address
-            if self._networks.is_own(pod):
+            address: str | None = self.networks.address
+            if self.networks.is_own(pod):
                 address = pod.status.pod_ip or allocate()
             if address is None:
                 return False
-            self._pods[uid] = ProgramPod(self._shared, pod, node, address)
+            self._pods[uid] = ProgramPod(self, pod, node, address)
         self._pods[uid].handle_update(pod)
         return True
 
@@ -401,16 +385,16 @@ class ProgramPods:
 
     async def _clean_up(self, program_pod: ProgramPod) -> None:
         await program_pod.kill()
-        self._shared.source.forget(program_pod.pod)
+        self.source.forget(program_pod.pod)
         with suppress(NetworkError):
-            await self._networks.remove(program_pod.pod)
-        await asyncio.to_thread(shutil.rmtree, self._shared.pod_folder(program_pod.pod), ignore_errors=True)
+            await self.networks.remove(program_pod.pod)
+        await asyncio.to_thread(shutil.rmtree, self.pod_folder(program_pod.pod), ignore_errors=True)
 
     async def remove_leftovers(self, uids: Iterable[str]) -> None:
         """Remove leftovers of pods that were deleted while the controller was down."""
-        await self._networks.remove_leftovers()
+        await self.networks.remove_leftovers()
         known = set(uids)
-        pods = self._shared.programs.folder / "pods"
+        pods = self.programs.folder / "pods"
         for place in pods.iterdir() if pods.exists() else ():
             if place.name not in known:
                 shutil.rmtree(place, ignore_errors=True)
@@ -418,4 +402,4 @@ class ProgramPods:
     async def close(self) -> None:
         """Stop all programs."""
         await asyncio.gather(*(program_pod.kill() for program_pod in self._pods.values()), *self._cleanups)
-        await self._networks.remove_leftovers()
+        await self.networks.remove_leftovers()

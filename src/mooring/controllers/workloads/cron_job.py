@@ -262,16 +262,14 @@ class CronJobController(WorkloadController[CronJob]):
         return None
 
 
-def _start_of_search(owner: CronJob, now: datetime) -> datetime:
-    stamp = owner.status.last_schedule_time or owner.metadata.creation_timestamp
-    since = times.parse(stamp) if stamp else now
-    deadline = owner.spec.starting_deadline_seconds
-    return since if deadline is None else max(since, times.add_seconds(now, -deadline))
-
-
 def find_missed_times(owner: CronJob, schedule: Schedule, now: datetime) -> MissedTimes:
     """Find the scheduled times up to `now` without a Job; after 100 of them, find the latest one by bisection."""
-    time, latest, count = schedule.after(_start_of_search(owner, now)), None, 0
+    stamp, deadline = owner.status.last_schedule_time, owner.spec.starting_deadline_seconds
+    stamp = stamp or owner.metadata.creation_timestamp
+    since = times.parse(stamp) if stamp else now
+    if deadline is not None:
+        since = max(since, times.add_seconds(now, -deadline))
+    time, latest, count = schedule.after(since), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1
         time = schedule.after(time)

@@ -66,7 +66,7 @@ def compute_status_counts(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
     """Return a Deployment's status with its pod counts and the condition Available; other conditions are kept."""
-    available = pace.total_available(sets)
+    available = sum(each.status.available_replicas for each in sets)
     if available >= pace.replicas(deployment) - pace.max_unavailable(deployment):
         content = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:

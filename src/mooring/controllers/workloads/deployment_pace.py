@@ -25,10 +25,6 @@ def total_replicas(sets: Iterable[ReplicaSet]) -> int:
     return sum(map(replicas, sets))
 
 
-def total_available(sets: Iterable[ReplicaSet]) -> int:
-    return sum(each.status.available_replicas for each in sets)
-
-
 def sort_by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return ReplicaSets sorted by age, oldest first."""
     return sorted(sets, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))

@@ -92,8 +92,10 @@ class Children(Generic[T]):
             and is_adoptable(child)
         ]
         if wanted and await self._may_adopt(owner):
+            adoption: dict[str, Any] = {"ownerReferences": [build_controller_reference(self._client, owner)]}
+            adoption |= {"finalizers": [finalizer]} if finalizer else {}
             for child in wanted:
-                adopted = await self._patch_metadata(child, self._adoption_patch(owner, finalizer))
+                adopted = await self._patch_metadata(child, adoption)
                 claimed += [adopted] if adopted is not None else []
         return claimed
 
@@ -111,10 +113,6 @@ class Children(Generic[T]):
         meta = owner.metadata
         stored = await self._client.find(type(owner), meta.name, meta.namespace)
         return stored is not None and stored.metadata.uid == meta.uid and stored.metadata.deletion_timestamp is None
-
-    def _adoption_patch(self, owner: Resource, finalizer: str) -> dict[str, Any]:
-        found: dict[str, Any] = {"ownerReferences": [build_controller_reference(self._client, owner)]}
-        return {**found, "finalizers": [finalizer]} if finalizer else found
 
     def _release_patch(self, owner: Resource, child: T, finalizer: str) -> dict[str, Any]:
         found: dict[str, Any] = {"ownerReferences": [{"$patch": "delete", "uid": owner.metadata.uid}]}

@@ -52,11 +52,6 @@ def identity_labels(owner: StatefulSet, ordinal: int) -> dict[str, str]:
     return {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
 
 
-def has_identity_labels(owner: StatefulSet, ordinal: int, pod: Pod) -> bool:
-    labels = pod.metadata.labels
-    return labels.get(POD_NAME_LABEL) == pod_name(owner, ordinal) and labels.get(POD_INDEX_LABEL) == str(ordinal)
-
-
 def revision_of(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_LABEL, "")
 

@@ -151,8 +151,8 @@ class StatefulSetController(WorkloadController[StatefulSet]):
     async def _restore_identity_labels(self, state: _SyncState) -> None:
         for ordinal, pod in state.pods.items():
             meta = pod.metadata
-            if meta.deletion_timestamp is None and not stateful_pods.has_identity_labels(state.owner, ordinal, pod):
-                wanted = stateful_pods.identity_labels(state.owner, ordinal)
+            wanted = stateful_pods.identity_labels(state.owner, ordinal)
+            if meta.deletion_timestamp is None and not wanted.items() <= meta.labels.items():
                 body = {"metadata": {"uid": meta.uid, "labels": wanted}}
                 written = await self.client.patch(Pod, meta.name, body, meta.namespace)
                 self.expectations.record_write(state.key, self.pods.informer, written)
