@@ -50,20 +50,18 @@ class ServiceBasedController(Controller):
         self._pods_by_namespace = index_by_namespace(pods)
         self.follow(self._services, deleted=True)
         pods.add_handler(
-            added=self._enqueue_services_of_pod,
-            updated=self._enqueue_services_of_updated_pod,
-            deleted=self._enqueue_services_of_pod,
+            added=self._enqueue_services, updated=self._enqueue_services_of_both, deleted=self._enqueue_services
         )
 
-    def _enqueue_services_of_pod(self, pod: Pod) -> None:
+    def _enqueue_services(self, pod: Pod) -> None:
         for service in self._by_namespace.get(pod.metadata.namespace):
             if is_pod_selected(service, pod):
                 self.enqueue(service)
 
-    def _enqueue_services_of_updated_pod(self, old: Pod, new: Pod) -> None:
-        self._enqueue_services_of_pod(new)
+    def _enqueue_services_of_both(self, old: Pod, new: Pod) -> None:
+        self._enqueue_services(new)
         if old.metadata.labels != new.metadata.labels:
-            self._enqueue_services_of_pod(old)
+            self._enqueue_services(old)
 
 
 class EndpointSliceController(ServiceBasedController):
@@ -324,11 +322,9 @@ class EndpointsController(ServiceBasedController):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._endpoints: Informer[Endpoints] = context.informers.of(Endpoints)
-        self._endpoints.add_handler(
-            updated=lambda _, new: self._enqueue_if_managed(new), deleted=self._enqueue_if_managed
-        )
+        self._endpoints.add_handler(updated=lambda _, new: self._enqueue_managed(new), deleted=self._enqueue_managed)
 
-    def _enqueue_if_managed(self, found: Endpoints) -> None:
+    def _enqueue_managed(self, found: Endpoints) -> None:
         if found.metadata.labels.get(ENDPOINTS_MANAGED_BY) == ENDPOINTS_MANAGER:
             self.enqueue(found)
 

@@ -169,7 +169,7 @@ class PersistentVolumeController(Controller):
             note = "waiting for first consumer to be created before binding"
             self._recorder.event(claim, "Normal", "WaitForFirstConsumer", note)
         elif storage_class.provisioner == PROVISIONER:
-            await self._provision_volume(claim, storage_class, self._nodes.get(node) if node else None)
+            await self._provision(claim, storage_class, self._nodes.get(node) if node else None)
         elif storage_class.provisioner != NO_PROVISIONER:
             await self._request_provisioning(claim, storage_class.provisioner)
 
@@ -186,9 +186,7 @@ class PersistentVolumeController(Controller):
         )
         self._recorder.event(claim, "Normal", "ExternalProvisioning", note)
 
-    async def _provision_volume(
-        self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None
-    ) -> None:
+    async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None) -> None:
         name = f"pvc-{claim.metadata.uid}"
         volume = PersistentVolume(
             metadata=ObjectMeta(name=name, annotations={PROVISIONED_BY: PROVISIONER}),

@@ -51,7 +51,7 @@ from mooring.controllers.autoscaling.replica_counts import (
     propose_by_value_per_pod,
     read_annotated_usage,
     read_annotated_value,
-    read_usage_from_api,
+    read_api_usage,
     sum_requests_by_pod,
 )
 from mooring.controllers.conditions import build_condition, find_condition
@@ -289,7 +289,7 @@ class HorizontalPodAutoscalerController(Controller):
         found = read_annotated_usage(state.pods, state.target.metadata, name, container)
         if found or metric.pods is not None:
             return found
-        return await read_usage_from_api(
+        return await read_api_usage(
             self.client, state.owner.metadata.namespace, state.scale.status.selector, name, container
         )
 

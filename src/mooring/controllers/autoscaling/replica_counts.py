@@ -67,9 +67,7 @@ class _PodMetricsList(msgspec.Struct):
     items: list[_PodMetrics] = []
 
 
-async def read_usage_from_api(
-    client: Client, namespace: str, selector: str, name: str, container: str = ""
-) -> Measures:
+async def read_api_usage(client: Client, namespace: str, selector: str, name: str, container: str = "") -> Measures:
     """Read the usage of pods, by name, from the API metrics.k8s.io. Raise NoMeasureError if it is not served."""
     path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
     try:

@@ -222,7 +222,7 @@ class Commands:
     def _find_init_failure(self, pod: Pod, attempt: int, now: datetime, budget: Budget) -> InitFailure | None:
         for container in pod.spec.init_containers:
             if _command_line_of(container) and container.restart_policy != "Always":
-                outcome = self._run_command(pod, container, attempt, now, budget)
+                outcome = self._execute(pod, container, attempt, now, budget)
                 if outcome is not None and outcome.exit_code:
                     return InitFailure(container.name, outcome.exit_code)
         return None
@@ -247,16 +247,14 @@ class Commands:
             if _is_endless_image(container):
                 longest = None
                 continue
-            found = self._run_command(pod, container, restarts, now, budget)
+            found = self._execute(pod, container, restarts, now, budget)
             if found is None:
                 return None
             longest = None if found.exit_code is None or longest is None else max(longest, found.seconds)
             codes[container.name] = found.exit_code or 0
         return Run(longest, codes)
 
-    def _run_command(
-        self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget
-    ) -> Outcome | None:
+    def _execute(self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget) -> Outcome | None:
         try:
             variables = environment_of(pod, container)
             words = [expand_references(word, variables) for word in _command_line_of(container)]
