@@ -99,7 +99,7 @@ class BridgedCluster:
         self._foreign_labels[name] = own_labels(node.metadata.labels)
         self._count_labels(self._foreign_labels[name].items(), +1)
         self._index_labels((), node.metadata.labels, name)
-        self._evaluate_rules(node, self._affected_rules({}, node.metadata.labels) | self._readers[None])
+        self._evaluate_rules(node, self._find_affected_rules({}, node.metadata.labels) | self._readers[None])
         self._count_taints(node, +1)
 
     def update_node(self, old: Node, new: Node) -> None:
@@ -111,7 +111,7 @@ class BridgedCluster:
             self._count_labels(before.items() - now.items(), -1)
             self._count_labels(now.items() - before.items(), +1)
             self._index_labels(old.metadata.labels, new.metadata.labels, name)
-            self._evaluate_rules(new, self._affected_rules(old.metadata.labels, new.metadata.labels))
+            self._evaluate_rules(new, self._find_affected_rules(old.metadata.labels, new.metadata.labels))
         if old.spec.taints != new.spec.taints:
             self._count_taints(old, -1)
             self._count_taints(new, +1)
@@ -156,7 +156,7 @@ class BridgedCluster:
         if is_new:
             self.on_new_taints()
 
-    def _affected_rules(self, old: Labels, new: Labels) -> set[str]:
+    def _find_affected_rules(self, old: Labels, new: Labels) -> set[str]:
         changed = {key for key, _ in old.items() ^ new.items()}
         found = {key for key in changed if key in self.rules}
         own = {key for key in changed if not key.startswith(LABEL_PREFIX)}
@@ -192,17 +192,17 @@ class BridgedCluster:
         before = self._required_labels.get(pod, ())
         if before == tuple(wanted):
             return None
-        excess = self._find_excess(pod, wanted, limit) if limit else None
+        excess = self._describe_excess(pod, wanted, limit) if limit else None
         if excess is not None:
             self.unregister(pod)
             self._over_limit.add(pod)
             return excess
         self._over_limit.discard(pod)
-        self._forget(pod, [label for label in before if label not in wanted])
+        self._drop_requirements(pod, [label for label in before if label not in wanted])
         labels = self._namespaces[pod.partition("/")[0]]
         for label, rule in wanted.items():
             if label not in self.rules:
-                self.rules[label] = self._start_rule(rule)
+                self.rules[label] = self._create_rule_in_use(rule)
             if pod not in self.rules[label].pods:
                 self.rules[label].pods.add(pod)
                 labels[label] += 1
@@ -212,7 +212,7 @@ class BridgedCluster:
             self._required_labels.pop(pod, None)
         return None
 
-    def _find_excess(self, pod: str, wanted: Collection[str], limit: int) -> str | None:
+    def _describe_excess(self, pod: str, wanted: Collection[str], limit: int) -> str | None:
         labels = self._namespaces.get(pod.partition("/")[0], Counter())
         for known, most, where in (
             (labels.keys(), MAX_LABELS_PER_NAMESPACE * limit, "namespace"),
@@ -224,9 +224,9 @@ class BridgedCluster:
 
     def unregister(self, pod: str) -> None:
         self._over_limit.discard(pod)
-        self._forget(pod, self._required_labels.pop(pod, ()))
+        self._drop_requirements(pod, self._required_labels.pop(pod, ()))
 
-    def _start_rule(self, rule: NodeRule) -> RuleInUse:
+    def _create_rule_in_use(self, rule: NodeRule) -> RuleInUse:
         found = RuleInUse(rule)
         keys = found.deciding_labels
         for key in keys:
@@ -242,7 +242,7 @@ class BridgedCluster:
             self.on_stale(name)
         return found
 
-    def _forget(self, pod: str, labels: Iterable[str]) -> None:
+    def _drop_requirements(self, pod: str, labels: Iterable[str]) -> None:
         for label in labels:
             rule = self.rules.get(label)
             if rule is None:
@@ -308,7 +308,7 @@ class NodeLabelController(Controller):
         nodes.add_handler(added=cluster.add_node, updated=cluster.update_node, deleted=cluster.remove_node)
         volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
         self.follow(volumes, self._register_volume)
-        volumes.add_handler(deleted=lambda volume: cluster.unregister(_key(volume)))
+        volumes.add_handler(deleted=lambda volume: cluster.unregister(_volume_key(volume)))
         cluster.on_stale = lambda name: self.queue.add_after(name, _BATCH_SECONDS)
 
     def _register_volume(self, volume: PersistentVolume) -> None:
@@ -316,7 +316,7 @@ class NodeLabelController(Controller):
         rules: list[NodeRule] = []
         with suppress(AnnotationError):
             rules = required_by_volume(volume)
-        self._cluster.register(_key(volume), rules)
+        self._cluster.register(_volume_key(volume), rules)
 
     async def reconcile(self, key: str) -> None:
         changes = self._cluster.changes_on(key)  # also on a terminating node: pods wait for all nodes
@@ -326,5 +326,5 @@ class NodeLabelController(Controller):
                 await self.client.patch_unread(Node, key, body, type=PatchType.MERGE)
 
 
-def _key(volume: PersistentVolume) -> str:
+def _volume_key(volume: PersistentVolume) -> str:
     return f"persistentvolumes/{volume.metadata.namespace}/{volume.metadata.name}"

@@ -31,7 +31,7 @@ _TEMPLATE_PATHS = {
 def convert(tree: Any) -> bool:
     """Convert an object or a list in place; return whether anything changed. Raise DecodeError for wrong fields."""
     changed = [
-        _convert_volume(found) if found.get("kind") == "PersistentVolume" else _convert(found)
+        _convert_volume(found) if found.get("kind") == "PersistentVolume" else _convert_pod_template(found)
         for found in _find_templates(tree)
     ]
     return any(changed)
@@ -67,7 +67,7 @@ def _find_templates(tree: Any) -> Iterator[Json]:
         yield tree
 
 
-def _convert(template: Json) -> bool:
+def _convert_pod_template(template: Json) -> bool:
     spec = template["spec"]
     moved: dict[str, Any] = {}
     tolerations = _move_tolerations(spec)

@@ -111,7 +111,7 @@ class ClusterFacts:
         if found is None:
             lowered = lower_tolerations([*own, *wanted], self.taints, OPTIONS, OPTIONS, foreign_from=len(own))
             found = lowered[len(own) :]
-            _cache(self._missing, key, found)
+            _add_to_cache(self._missing, key, found)
         return found
 
     def spec_changes(self, pod: Pod) -> list[Operation]:
@@ -122,11 +122,11 @@ class ClusterFacts:
         found = self._spec_changes.get(key)
         if found is None:
             found = _spec_changes(pod, self)
-            _cache(self._spec_changes, key, found)
+            _add_to_cache(self._spec_changes, key, found)
         return found
 
 
-def _cache(known: dict[K, V], key: K, value: V) -> None:
+def _add_to_cache(known: dict[K, V], key: K, value: V) -> None:
     if len(known) >= _MAX_CACHED:
         known.clear()
     known[key] = value
@@ -145,11 +145,11 @@ def was_changed_after_release(pod: Pod) -> bool:
 def digest(pod: Pod) -> str:
     """Return a short digest of the constraints in a pod's annotations."""
     given = pod.metadata.annotations
-    return _digest(given.get(TOLERATIONS), given.get(NODE_AFFINITY))
+    return _digest_annotations(given.get(TOLERATIONS), given.get(NODE_AFFINITY))
 
 
 @lru_cache(maxsize=4096)
-def _digest(tolerations: str | None, affinity: str | None) -> str:
+def _digest_annotations(tolerations: str | None, affinity: str | None) -> str:
     return hashlib.sha256(json.dumps([tolerations, affinity]).encode()).hexdigest()[:16]
 
 
@@ -164,12 +164,12 @@ def required_rules(pod: Pod) -> list[NodeRule]:
     if text is None:
         return []
     if is_gated(pod):
-        return list(_rules(text, has_own=_own_required(pod) is not None))
-    used = _labels_used(pod)  # the lowered affinity no longer shows whether the spec had its own
-    return [rule for has_own in (False, True) for rule in _rules(text, has_own=has_own) if rule.label in used]
+        return list(_parse_rules(text, has_own=_own_required(pod) is not None))
+    used = _find_labels_used(pod)  # the lowered affinity no longer shows whether the spec had its own
+    return [rule for has_own in (False, True) for rule in _parse_rules(text, has_own=has_own) if rule.label in used]
 
 
-def _labels_used(pod: Pod) -> set[str]:
+def _find_labels_used(pod: Pod) -> set[str]:
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     if not affinity:
         return set()
@@ -180,7 +180,7 @@ def _labels_used(pod: Pod) -> set[str]:
 
 
 @lru_cache(maxsize=4096)
-def _rules(text: str, *, has_own: bool) -> tuple[NodeRule, ...]:
+def _parse_rules(text: str, *, has_own: bool) -> tuple[NodeRule, ...]:
     affinity = annotations.read({NODE_AFFINITY: text}).node_affinity
     if affinity is None:
         return ()
@@ -277,7 +277,7 @@ def _affinity_patch(pod: Pod, found: Constraints, facts: ClusterFacts) -> list[O
     tree: dict[str, Any] = codec.to_tree(own) if own else {}
     required = affinity.required_during_scheduling_ignored_during_execution
     if required is not None:
-        selector = _lowered_selector(required, _own_required(pod), facts)
+        selector = _lower_selector(required, _own_required(pod), facts)
         tree["requiredDuringSchedulingIgnoredDuringExecution"] = codec.to_tree(selector)
     preferred = [
         PreferredSchedulingTerm(weight=entry.weight, preference=lower_term(entry.preference, OPTIONS))
@@ -290,7 +290,7 @@ def _affinity_patch(pod: Pod, found: Constraints, facts: ClusterFacts) -> list[O
     return [{"op": "add", "path": "/spec/affinity/nodeAffinity", "value": tree}]
 
 
-def _lowered_selector(required: NodeSelector, own: NodeSelector | None, facts: ClusterFacts) -> NodeSelector:
+def _lower_selector(required: NodeSelector, own: NodeSelector | None, facts: ClusterFacts) -> NodeSelector:
     if own is None:
         terms: list[NodeSelectorTerm] = []
         for term in required.node_selector_terms:

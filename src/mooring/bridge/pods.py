@@ -32,24 +32,24 @@ _NO_CONSTRAINTS = (
 )
 
 
-def problems(pod: Pod) -> list[str]:
+def find_problems(pod: Pod) -> list[str]:
     """Return the validation errors of a pod's constraint annotations; an empty list if they are valid."""
     given = pod.metadata.annotations
     is_lowered = plan.RELEASED in given and not plan.is_gated(pod)
     if pod.spec.affinity is not None and not is_lowered:
-        return _validate(pod)
-    return list(_problems(given.get(annotations.TOLERATIONS), given.get(annotations.NODE_AFFINITY)))
+        return _validate_annotations(pod)
+    return list(_find_problems_in_annotations(given.get(annotations.TOLERATIONS), given.get(annotations.NODE_AFFINITY)))
 
 
 @lru_cache(maxsize=4096)
-def _problems(tolerations: str | None, affinity: str | None) -> tuple[str, ...]:
+def _find_problems_in_annotations(tolerations: str | None, affinity: str | None) -> tuple[str, ...]:
     pod = Pod()
     texts = {annotations.TOLERATIONS: tolerations, annotations.NODE_AFFINITY: affinity}
     pod.metadata.annotations = {key: text for key, text in texts.items() if text is not None}
-    return tuple(_validate(pod))
+    return tuple(_validate_annotations(pod))
 
 
-def _validate(pod: Pod) -> list[str]:
+def _validate_annotations(pod: Pod) -> list[str]:
     return [str(error) for error in validate_constraint_annotations(pod, _ANNOTATIONS, RULES)]
 
 
@@ -68,8 +68,8 @@ class PodConstraintController(Controller):
         self._waiting: set[str] = set()
         """Keys of pods that wait for node labels."""
         self.follow(self._pods, self._register_rules)
-        self._pods.add_handler(deleted=self._forget)
-        cluster.on_new_taints = self._enqueue_tolerating
+        self._pods.add_handler(deleted=self._forget_pod)
+        cluster.on_new_taints = self._enqueue_tolerating_pods
         cluster.on_current = lambda key: self.queue.add(key) if key in self._waiting else None
         self._released = Counter(
             "mooring_bridge_released_pods", "Pods released from the scheduling gate.", registry=context.registry
@@ -84,7 +84,7 @@ class PodConstraintController(Controller):
         given = pod.metadata.annotations
         is_bridged = annotations.has_constraints(given) or plan.is_gated(pod) or plan.RELEASED in given
         if has_ended(pod) or not is_bridged:
-            self._forget(pod)
+            self._forget_pod(pod)
             return
         self._known[key] = None
         if not plan.was_changed_after_release(pod):  # else its old rules stay registered
@@ -92,17 +92,17 @@ class PodConstraintController(Controller):
         self.queue.add(key)
 
     def _register_required(self, key: str, pod: Pod) -> str | None:
-        rules = [] if problems(pod) else plan.required_rules(pod)
+        rules = [] if find_problems(pod) else plan.required_rules(pod)
         return self._cluster.register(key, rules, limit=1 if plan.is_gated(pod) else _RELEASED_LIMIT)
 
-    def _forget(self, pod: Pod) -> None:
+    def _forget_pod(self, pod: Pod) -> None:
         key = key_of(pod)
         self._waiting.discard(key)
         if key in self._known:
             del self._known[key]
             self._cluster.unregister(key)
 
-    def _enqueue_tolerating(self) -> None:
+    def _enqueue_tolerating_pods(self) -> None:
         for key in self._known:
             pod = self._pods.by_key(key)
             if pod is not None and annotations.TOLERATIONS in pod.metadata.annotations:
@@ -116,19 +116,19 @@ class PodConstraintController(Controller):
         if plan.was_changed_after_release(pod):
             self._events.event(pod, "Warning", "ConstraintsChanged", _CHANGED)
             return
-        wrong = problems(pod) if annotations.has_constraints(pod.metadata.annotations) else [_NO_CONSTRAINTS]
+        wrong = find_problems(pod) if annotations.has_constraints(pod.metadata.annotations) else [_NO_CONSTRAINTS]
         if wrong:
-            self._refuse(pod, "InvalidConstraints", "; ".join(wrong))
+            self._record_refusal(pod, "InvalidConstraints", "; ".join(wrong))
             return
         excess = self._register_required(key, pod)
         if excess is not None:
             self._waiting.add(key)  # woken when other pods need fewer
-            self._refuse(pod, "TooManyConstraints", f"{excess}; the pod stays as it is until others need fewer")
+            self._record_refusal(pod, "TooManyConstraints", f"{excess}; the pod stays as it is until others need fewer")
             return
         try:
             await (self._release(key, pod) if plan.is_gated(pod) else self._add_tolerations(pod))
         except plan.TooManyTaintsError as error:
-            self._refuse(pod, "TooManyTaints", str(error))
+            self._record_refusal(pod, "TooManyTaints", str(error))
 
     async def _release(self, key: str, pod: Pod) -> None:
         if not self._cluster.is_current_for(key):
@@ -144,7 +144,7 @@ class PodConstraintController(Controller):
         if operations:
             await patch_pod(self.client, pod, operations)
 
-    def _refuse(self, pod: Pod, reason: str, note: str) -> None:
+    def _record_refusal(self, pod: Pod, reason: str, note: str) -> None:
         self._refused.inc()
         self._events.event(pod, "Warning", reason, note, action="Releasing")
 

@@ -68,15 +68,15 @@ class WebhookServer:
         """Start listening. Raise OSError if the address is in use, StatusError if the Secret cannot be written."""
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-bridge-")))
-            self._pki = await self._shared_authority(folder)
+            self._pki = await self._load_or_create_authority(folder)
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
-            self._renew()
-            await self._listen(stack)
+            self._renew_certificate()
+            await self._start_listening(stack)
             self._stack = stack.pop_all()
         return self
 
-    async def _listen(self, stack: AsyncExitStack) -> None:
+    async def _start_listening(self, stack: AsyncExitStack) -> None:
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         try:
             listening = socket.create_server((self._address, self._port), family=family)
@@ -87,7 +87,7 @@ class WebhookServer:
             ) from error
         stack.enter_context(listening)
         self.port: int = listening.getsockname()[1]
-        server = HttpServer(self._serve, listening, self._tls)
+        server = HttpServer(self._handle_call, listening, self._tls)
         await server.start()
         stack.push_async_callback(server.stop)
         self._renewing = asyncio.create_task(self._renew_periodically())
@@ -105,11 +105,11 @@ class WebhookServer:
         """Return the authority's certificate in PEM."""
         return self._pki.authority.certificate
 
-    async def _shared_authority(self, folder: Path) -> Pki:
+    async def _load_or_create_authority(self, folder: Path) -> Pki:
         while True:
             with suppress(errors.NotFound):
                 secret = await self._client.get(Secret, AUTHORITY, self._namespace)
-                return self._authority_of(secret, folder)
+                return self._read_authority(secret, folder)
             made = Pki(folder, self._client.clock)
             _ = made.authority  # generates it
             data = {name: (folder / name).read_bytes() for name in _FILES}
@@ -117,7 +117,7 @@ class WebhookServer:
             with suppress(errors.AlreadyExists):  # another replica has created it
                 await self._client.create(Secret(metadata=metadata, data=data))
 
-    def _authority_of(self, secret: Secret, folder: Path) -> Pki:
+    def _read_authority(self, secret: Secret, folder: Path) -> Pki:
         found = Pki(folder, self._client.clock, is_shared=True)
         try:
             for name in _FILES:
@@ -130,14 +130,14 @@ class WebhookServer:
             ) from error
         return found
 
-    def _renew(self) -> None:
+    def _renew_certificate(self) -> None:
         pair = self._pki.server(self._names)
         self._tls.load_cert_chain(pair.certificate_file, pair.key_file)
 
     async def _renew_periodically(self) -> None:
         while True:
             await self._client.clock.sleep(_FRESH_SECONDS)
-            self._renew()
+            self._renew_certificate()
             try:
                 await self.publish()
             except (errors.StatusError, ClientError) as error:
@@ -165,7 +165,7 @@ class WebhookServer:
             body = codec.encode(operations)
             await self._client.raw("PATCH", path, body=body, content_type="application/json-patch+json")
 
-    async def _serve(self, call: HttpCall) -> Response:
+    async def _handle_call(self, call: HttpCall) -> Response:
         review = self._reviews.get(call.path)
         if review is None or call.method != "POST":
             return Response(404, f"there is POST {', '.join(self._reviews)}\n".encode(), "text/plain")

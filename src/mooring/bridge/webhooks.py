@@ -23,7 +23,7 @@ from mooring.api.errors import Conflict, StatusError
 from mooring.api.states import has_ended
 from mooring.base import logs
 from mooring.bridge import plan
-from mooring.bridge.pods import COMPONENT, patch_pod, problems
+from mooring.bridge.pods import COMPONENT, find_problems, patch_pod
 from mooring.client import Client, ClientError
 from mooring.constraints import annotations
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time, find_untolerated
@@ -57,7 +57,7 @@ def encode_review(response: Json, uid: str, version: str) -> bytes:
     return json.dumps({"apiVersion": version, "kind": "AdmissionReview", "response": {"uid": uid, **response}}).encode()
 
 
-def object_in(request: Mapping[str, Any], name: str, cls: Any) -> Any:
+def decode_object(request: Mapping[str, Any], name: str, cls: Any) -> Any:
     try:
         return codec.decode_tree(request.get(name), cls, FieldValidation.IGNORE).object
     except DecodeError as error:
@@ -84,13 +84,13 @@ class PodReviews:
     """The webhook on created and updated pods: adds the gate, and refuses invalid or late constraints."""
 
     async def review(self, request: Mapping[str, Any]) -> Json:
-        pod = object_in(request, "object", Pod)
-        old = object_in(request, "oldObject", Pod) if request.get("oldObject") else None
+        pod = decode_object(request, "object", Pod)
+        old = decode_object(request, "oldObject", Pod) if request.get("oldObject") else None
         if old is not None:
-            return self._review_change(old, pod)
+            return self._review_update(old, pod)
         if not annotations.has_constraints(pod.metadata.annotations):
             return allow_response()
-        wrong = problems(pod)
+        wrong = find_problems(pod)
         if wrong:
             return rejection_response(422, "; ".join(wrong))
         if plan.is_gated(pod):
@@ -100,12 +100,12 @@ class PodReviews:
             return allow_response([{"op": "add", "path": f"{place}/-", "value": gate}])
         return allow_response([{"op": "add", "path": place, "value": [gate]}])
 
-    def _review_change(self, old: Pod, new: Pod) -> Json:
+    def _review_update(self, old: Pod, new: Pod) -> Json:
         if plan.digest(old) == plan.digest(new):
             return allow_response()
         if not plan.is_gated(old):
             return rejection_response(403, _CHANGED)
-        wrong = problems(new)
+        wrong = find_problems(new)
         return rejection_response(422, "; ".join(wrong)) if wrong else allow_response()
 
 
@@ -118,7 +118,7 @@ class NodeReviews:
     async def review(self, request: Mapping[str, Any]) -> Json:
         if not request.get("oldObject") or not request.get("object"):
             return allow_response()
-        old, new = object_in(request, "oldObject", Node), object_in(request, "object", Node)
+        old, new = decode_object(request, "oldObject", Node), decode_object(request, "object", Node)
         there = {(taint.key, taint.value) for taint in old.spec.taints if taint.effect == NO_EXECUTE}
         added = [
             taint for taint in new.spec.taints if taint.effect == NO_EXECUTE and (taint.key, taint.value) not in there
@@ -166,7 +166,7 @@ log = logs.get(__name__)
 
 def is_released(pod: Pod) -> bool:
     """Return whether the pod's annotations are valid and those that it was released with."""
-    return pod.metadata.annotations.get(plan.RELEASED) == plan.digest(pod) and not problems(pod)
+    return pod.metadata.annotations.get(plan.RELEASED) == plan.digest(pod) and not find_problems(pod)
 
 
 def all_tolerations(pod: Pod) -> list[Toleration]:
@@ -181,7 +181,7 @@ class EvictionReviews:
         self._client = client
 
     async def review(self, request: Mapping[str, Any]) -> Json:
-        pod: Pod = object_in(request, "object", Pod)
+        pod: Pod = decode_object(request, "object", Pod)
         if pod.metadata.deletion_timestamp is not None or not is_released(pod):
             return allow_response()
         try:
@@ -190,12 +190,12 @@ class EvictionReviews:
             log.warning("cannot read node %s to review an eviction, which is allowed: %s", pod.spec.node_name, error)
             return allow_response()
         now = self._client.clock.now()
-        if _is_due(pod, node, now):
+        if _is_eviction_due(pod, node, now):
             return allow_response()
         return rejection_response(403, f"the constraints of the pod tolerate the taints of node {node.metadata.name}")
 
 
-def _is_due(pod: Pod, node: Node, now: datetime) -> bool:
+def _is_eviction_due(pod: Pod, node: Node, now: datetime) -> bool:
     due = eviction_time(
         no_execute_taints(node),
         all_tolerations(pod),

@@ -69,7 +69,7 @@ class _LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as problem:  # click would report a failure
-            if not _reader_is_gone():
+            if not _is_reader_gone():
                 raise
             raise _ReaderGoneError from problem
 
@@ -190,7 +190,7 @@ def _open_standard_streams() -> None:
     os.close(number)
 
 
-def _reader_is_gone() -> bool:
+def _is_reader_gone() -> bool:
     from select import POLLERR, poll
 
     asked = poll()

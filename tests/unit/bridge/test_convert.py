@@ -8,7 +8,7 @@ import pytest
 from mooring.api import codec
 from mooring.api.core_v1 import Pod
 from mooring.bridge.convert import convert
-from mooring.bridge.pods import problems
+from mooring.bridge.pods import find_problems
 from mooring.constraints import annotations
 from mooring.testing.builders import made
 
@@ -72,7 +72,7 @@ def test_what_a_pod_says_is_the_same_afterwards(case: Case) -> None:
     gates = [{"name": annotations.GATE}]
     assert tree["spec"] == {"containers": containers, **case.left, "schedulingGates": gates}
     rewritten = made(Pod, tree)
-    assert problems(rewritten) == []
+    assert find_problems(rewritten) == []
     said = annotations.as_in_spec(rewritten).spec
     original = made(Pod, {"metadata": {"name": "p"}, "spec": {"containers": containers, **case.spec}}).spec
     assert said.tolerations == original.tolerations

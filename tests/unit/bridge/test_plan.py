@@ -15,7 +15,7 @@ from mooring.api.core_v1 import Affinity, Node, Pod, Taint, Toleration
 from mooring.apiserver.registry.patch.json_patch import apply
 from mooring.bridge import plan
 from mooring.bridge.cluster import BridgedCluster
-from mooring.bridge.pods import problems
+from mooring.bridge.pods import find_problems
 from mooring.constraints import annotations, node_selector
 from mooring.constraints import tolerations as new_rules
 from mooring.testing.builders import made
@@ -292,7 +292,7 @@ def test_stock_rules_on_the_bridged_pod_equal_new_rules_on_the_original(
     if own is not None:
         subject.spec.affinity = affinity_of(*own)
     assume(wanted or terms is not None)
-    assert problems(subject) == []
+    assert find_problems(subject) == []
     original = annotations.as_in_spec(subject)
     affinity = node_selector.required_affinity(original.spec, ALL_ON)
     bridged = subject

@@ -178,7 +178,7 @@ def audit(
     for note in (*notes, *found.notes):
         if note not in printed and "are left out: not allowed" not in note:
             click.echo(f"Note: {note}", err=True)
-    _print(found, output)
+    _print_audit(found, output)
     differs = found.rehearsal is not None and (found.rehearsal.broken or found.rehearsal.differences)
     sys.exit(1 if found.breaks or differs else 0)
 
@@ -206,7 +206,7 @@ def _audit_cluster(
     return add_rehearsal(snapshot, question, found, scheduler.profiles, seconds)
 
 
-def _print(found: "Audit", output: str) -> None:
+def _print_audit(found: "Audit", output: str) -> None:
     from mooring.advisor.audit import reports
 
     if output in FORMATS:

@@ -75,9 +75,9 @@ def bridge(
     log.configure()
     try:
         if check:
-            sys.exit(asyncio.run(_check(reach, namespace, output)))
+            sys.exit(asyncio.run(_check_cluster(reach, namespace, output)))
         run_with_restarts(
-            lambda: _run(
+            lambda: _run_bridge(
                 reach=reach,
                 namespace=namespace,
                 elected=leader_elect,
@@ -90,7 +90,7 @@ def bridge(
         raise click.ClickException(str(error)) from error
 
 
-async def _check(reach: tuple[str | None, str], namespace: str, output: str) -> int:
+async def _check_cluster(reach: tuple[str | None, str], namespace: str, output: str) -> int:
     from mooring.bridge.checking import check, check_answers
     from mooring.client import connect, user_agent
 
@@ -111,7 +111,7 @@ async def _check(reach: tuple[str | None, str], namespace: str, output: str) -> 
     return int(is_lacking)
 
 
-async def _run(
+async def _run_bridge(
     *,
     reach: tuple[str | None, str],
     namespace: str,

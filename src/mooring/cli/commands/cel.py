@@ -45,14 +45,14 @@ class _CompiledExpression(msgspec.Struct, frozen=True):
 
     def evaluate_all(self, file: IO[bytes] | None) -> list[dict[str, Any]]:
         """Evaluate the expression on every taint or node of a file; return input, value or error, and cost of each."""
-        return [self._evaluate(name, value) for name, value in _inputs(file, self.environments)]
+        return [self._evaluate(name, value) for name, value in _read_inputs(file, self.environments)]
 
     def _evaluate(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
         try:
             result, cost = self.program.evaluate_counted({self.environments.variable: value}, limit=COST_LIMIT)
         except EvaluationError as error:
             return {"input": name, "error": error.message, "cost": None}
-        return {"input": name, "value": _plain(result), "cost": cost}
+        return {"input": name, "value": _as_plain_data(result), "cost": cost}
 
 
 def _compile(expression: str, env: str, at: Version, stored: bool, output: str) -> _CompiledExpression:
@@ -171,14 +171,14 @@ def cost(*, asked: _CompiledExpression, file: IO[bytes] | None) -> None:
     sys.exit(0 if program.max_cost <= COST_LIMIT else 1)
 
 
-def _plain(value: Any) -> Any:
+def _as_plain_data(value: Any) -> Any:
     match value:
         case Optional():
-            return _plain(value.value) if value.present else None
+            return _as_plain_data(value.value) if value.present else None
         case dict():
-            return {str(from_key(key)): _plain(item) for key, item in value.items()}
+            return {str(from_key(key)): _as_plain_data(item) for key, item in value.items()}
         case list():
-            return [_plain(item) for item in value]
+            return [_as_plain_data(item) for item in value]
         case int() | str() | None:
             return value
         case float():
@@ -193,7 +193,7 @@ def _plain(value: Any) -> Any:
 # Inputs
 
 
-def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tuple[str, dict[str, Any]]]:
     if file is None:
         yield "(empty)", {"labels": {}} if environments is NODE else {"key": "", "value": "", "effect": ""}
         return
@@ -202,8 +202,8 @@ def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tupl
         documents = list(yaml.load_all(file, Loader=_Loader))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise click.ClickException(f"{name}: neither JSON nor YAML: {error}") from error
-    found = [each for document in documents for each in _items(document)]
-    read = _node if environments is NODE else _taints
+    found = [each for document in documents for each in _list_items(document)]
+    read = _read_node if environments is NODE else _read_taints
     for index, each in enumerate(found):
         if not isinstance(each, dict):
             raise click.ClickException(f"{name}: item {index} is not an object")
@@ -220,7 +220,7 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _items(document: Any) -> list[Any]:
+def _list_items(document: Any) -> list[Any]:
     if document is None:
         return []
     if isinstance(document, list):
@@ -230,7 +230,7 @@ def _items(document: Any) -> list[Any]:
     return [document]
 
 
-def _node(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_node(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     metadata = given.get("metadata")
     name, labels = f"[{index}]", given.get("labels")
     if isinstance(metadata, dict):
@@ -241,7 +241,7 @@ def _node(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, An
     yield name, {"labels": labels}
 
 
-def _taints(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_taints(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     spec = given.get("spec")
     if isinstance(given.get("metadata"), dict) or isinstance(spec, dict):
         name = str((given.get("metadata") or {}).get("name") or f"[{index}]")

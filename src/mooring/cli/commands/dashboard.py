@@ -109,14 +109,14 @@ async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: boo
             click.echo("It is for this machine only. Ctrl-C stops it.", err=True)
             if browser:
                 await asyncio.to_thread(webbrowser.open, server.url)
-            reading = asyncio.create_task(_read(server.cluster), name="wait until the cluster is read")
+            reading = asyncio.create_task(_wait_until_read(server.cluster), name="wait until the cluster is read")
             await stop.run_until_stopped(read_until_end(sys.stdin) if while_stdin else asyncio.Event().wait())
             reading.cancel()
     except ClientError as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _read(cluster: "Watching") -> None:
+async def _wait_until_read(cluster: "Watching") -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_READING_SECONDS):
             await cluster.ready()

@@ -33,7 +33,7 @@ def demo(*, fast: bool, verbose: int) -> None:
         logs.get("mooring").setLevel("ERROR")  # the demo itself reports deliberate errors
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mooring-demo-") as folder:
-        guide = Guide(_examples(), Path(folder), 0.0 if fast else _PAUSE_SECONDS)
+        guide = Guide(_find_examples(), Path(folder), 0.0 if fast else _PAUSE_SECONDS)
         try:
             asyncio.run(_play(guide))
         except DemoError as error:
@@ -41,18 +41,18 @@ def demo(*, fast: bool, verbose: int) -> None:
     click.echo(f"\nThat took {time.monotonic() - began:.0f} s. Now try `mooring up --nodes 5`, with kubectl beside it.")
 
 
-def _examples() -> Path:
+def _find_examples() -> Path:
     package = Path(mooring.__file__).parent
     inside = package / "examples"
     return inside if inside.is_dir() else package.parents[1] / "examples"
 
 
 async def _play(guide: Guide) -> None:
-    for act in (_numbers, _versions, _expressions, _label_keys, _rollback):
+    for act in (_show_numbers, _show_versions, _show_expressions, _show_label_keys, _show_rollback):
         await act(guide)
 
 
-async def _numbers(guide: Guide) -> None:
+async def _show_numbers(guide: Guide) -> None:
     guide.title("1  Numbers in tolerations (KEP-5471)")
     await guide.say("Nodes say how reliable they are in a taint. Pods say what they accept: greater than 750, 950, …")
     async with guide.control_plane("numbers"):
@@ -66,14 +66,14 @@ async def _numbers(guide: Guide) -> None:
 
     await guide.say("A NoExecute taint also evicts. This service wants more than 950, and its node has 960.")
     async with guide.control_plane("eviction"):
-        await _steady_service(guide)
+        await _start_steady_service(guide)
         await guide.say("Now the rating of the node drops:")
         await guide.taint("ondemand-node-1", "node.kubernetes.io/sla", "940", "NoExecute")
         await guide.show_pods({"steady-service": NOWHERE})
         await guide.say("The pod was evicted at once; the one that replaces it waits, and says why.")
 
 
-async def _versions(guide: Guide) -> None:
+async def _show_versions(guide: Guide) -> None:
     guide.title("2  Versions in node affinity (KEP-5721)")
     await guide.say("Labels hold versions. SemverGt compares them as versions: v1.9.0 is older than v1.31.99.")
     async with guide.control_plane("versions"):
@@ -82,7 +82,7 @@ async def _versions(guide: Guide) -> None:
         await guide.show_pods({"modern-app": "upgraded-node"})
 
 
-async def _expressions(guide: Guide) -> None:
+async def _show_expressions(guide: Guide) -> None:
     guide.title("3  Expressions in tolerations and node affinity (KEP-5500)")
     await guide.say("One CEL expression says `this key with either of two values`, which plain tolerations cannot.")
     async with guide.control_plane("expressions"):
@@ -92,7 +92,7 @@ async def _expressions(guide: Guide) -> None:
         await guide.say("Both nodes under maintenance have an agent; the one that is decommissioned has none.")
 
 
-async def _label_keys(guide: Guide) -> None:
+async def _show_label_keys(guide: Guide) -> None:
     guide.title("4  Affinity to pods of the same revision (KEP-3633)")
     await guide.say("Two zones, each with room for one revision. The replicas of a revision want to be in one zone.")
     async with guide.control_plane("label-keys"):
@@ -104,11 +104,11 @@ async def _label_keys(guide: Guide) -> None:
         await guide.show_pods({"application-server": other}, count=2)
 
 
-async def _rollback(guide: Guide) -> None:
+async def _show_rollback(guide: Guide) -> None:
     guide.title("5  Going back (KEP-4330)")
     await guide.say("The service again, with its data on disk. What if its feature gate is switched off?")
     async with guide.control_plane("rollback"):
-        await _steady_service(guide)
+        await _start_steady_service(guide)
     async with guide.control_plane("rollback", feature_gates=f"{_GATE}=false"):
         await guide.show_failed_creates("steady-service")
         await guide.say(
@@ -124,7 +124,7 @@ async def _rollback(guide: Guide) -> None:
         await guide.is_refused("tour/web.yaml")
 
 
-async def _steady_service(guide: Guide) -> None:
+async def _start_steady_service(guide: Guide) -> None:
     await guide.apply("kep-5471/2-evict-when-sla-drops", "nodes", "negative")
     await guide.taint("ondemand-node-1", "node.kubernetes.io/sla", "960", "NoExecute")
     await guide.show_pods({"steady-service": "ondemand-node-1"})

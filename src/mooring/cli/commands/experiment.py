@@ -49,7 +49,7 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
         found = experiment_file.read(file)
         folder = out or file.with_suffix(".results")
         chosen: Workers = workers.DaskWorkers(dask) if dask else workers.LocalWorkers(jobs)
-        results = _results(found, folder, chosen, only)
+        results = _run_missing(found, folder, chosen, only)
     except experiment_file.ExperimentError as problem:
         raise click.ClickException(str(problem)) from problem
     except OSError as problem:
@@ -57,10 +57,10 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
     except KeyboardInterrupt:
         click.echo("Interrupted: run it again to go on.", err=True)
         sys.exit(INTERRUPTED)
-    _report(found, folder, results)
+    _write_tables(found, folder, results)
 
 
-def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[Replayed]":
+def _run_missing(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[Replayed]":
     from mooring.advisor.experiments.workers import ResultsFolder, RunJob, digest_of
 
     kept, done, todo = ResultsFolder(folder), [], []
@@ -72,7 +72,7 @@ def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[s
         if known is not None:
             done.append(known)
         else:
-            todo.append(RunJob(spec, digest, _profiles(spec.scheduler.config)))
+            todo.append(RunJob(spec, digest, _read_profiles(spec.scheduler.config)))
     click.echo(f"{found.name}: {len(done)} runs are done already, {len(todo)} are to do", err=True)
     with Progress("Experiment") as tell:
         for number, result in enumerate(chosen.results(todo), 1):
@@ -83,7 +83,7 @@ def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[s
     return sorted(done, key=lambda each: order[f"{each.cluster}.{each.workload}.{each.scheduler}.{each.seed}"])
 
 
-def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
+def _read_profiles(path: str) -> "tuple[ProfileSpec, ...]":
     from mooring.advisor.experiments.experiment_file import ExperimentError
     from mooring.scheduler.facade import ProfileSpec
     from mooring.scheduler.running import options
@@ -96,7 +96,7 @@ def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
         raise ExperimentError(f"{path}: {problem}") from problem
 
 
-def _report(found: "Experiment", folder: Path, results: "list[Replayed]") -> None:
+def _write_tables(found: "Experiment", folder: Path, results: "list[Replayed]") -> None:
     from mooring.advisor.experiments import workers
     from mooring.cli.support.output import print_table
 

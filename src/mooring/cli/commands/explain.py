@@ -112,15 +112,15 @@ def explain(
     )  # fmt: skip
     with logs.drop_lines_of("mooring.constraints"):  # constraint errors are reasons
         if watch:
-            asyncio.run(_watch(question))
+            asyncio.run(_explain_changes(question))
             return
         with defer_collection():
-            snapshot = source.read(_kinds(), raw=bool(pools), quiet=True)
+            snapshot = source.read(_explained_kinds(), raw=bool(pools), quiet=True)
             is_well = question.show(snapshot)
     sys.exit(FAILED if fail_if and not is_well else 0)
 
 
-def _kinds() -> "Collection[type[Resource]]":
+def _explained_kinds() -> "Collection[type[Resource]]":
     from mooring.advisor.explain import KINDS
 
     return KINDS
@@ -166,14 +166,14 @@ class _Question(msgspec.Struct, frozen=True):
         is_text = self.output in ("table", "wide")
 
         def print_causes(found: Overview) -> None:
-            _echo(text.cause_lines(found, verbose=is_verbose, style=paint))
+            _print_lines(text.cause_lines(found, verbose=is_verbose, style=paint))
 
         found = self.answer(snapshot, settings, print_causes if is_text else None)
         if isinstance(found, Overview) and is_text:
-            _echo(text.remedy_lines(found, verbose=is_verbose, style=paint))
+            _print_lines(text.remedy_lines(found, verbose=is_verbose, style=paint))
         else:
             self.print(found)
-        return not _is_problem(found)
+        return not _has_problem(found)
 
     def answer(
         self, snapshot: "Snapshot", settings: "Settings", on_causes: "Callable[[Overview], None] | None" = None
@@ -192,9 +192,9 @@ class _Question(msgspec.Struct, frozen=True):
                 snapshot, settings, namespace=space, owner=self.owner, remedies=remedies, on_causes=on_causes
             )
         snapshot, subject = self.subject(snapshot, settings)
-        events = self._events(subject) if self.source.is_live and self.file is None and on_causes else ()
+        events = self._read_events(subject) if self.source.is_live and self.file is None and on_causes else ()
         found = explain(snapshot, subject, settings, suggestions=self.suggestions, events=events)
-        if not self.pools or not _is_problem(found):
+        if not self.pools or not _has_problem(found):
             return found
         facts = pool_facts(snapshot, read_pools(self.pools, snapshot, self.pool_objects), subject.pod)
         return msgspec.structs.replace(found, facts=[*found.facts, *facts])
@@ -211,7 +211,7 @@ class _Question(msgspec.Struct, frozen=True):
         except (NotThereError, SnapshotError) as error:
             raise click.ClickException(str(error)) from error
 
-    def _events(self, subject: "Subject") -> Sequence[str]:
+    def _read_events(self, subject: "Subject") -> Sequence[str]:
         from mooring.advisor.snapshot.events import warnings_about
 
         if not subject.exists:
@@ -229,20 +229,20 @@ class _Question(msgspec.Struct, frozen=True):
         if self.output in ("json", "yaml"):
             print_data(msgspec.to_builtins(found), self.output)
         elif isinstance(found, Overview):
-            _echo(text.cause_lines(found, verbose=self.verbose, style=paint))
-            _echo(text.remedy_lines(found, verbose=self.verbose, style=paint))
+            _print_lines(text.cause_lines(found, verbose=self.verbose, style=paint))
+            _print_lines(text.remedy_lines(found, verbose=self.verbose, style=paint))
         else:
-            _echo(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=paint))
+            _print_lines(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=paint))
 
 
-def _is_problem(found: "Overview | SchedulingExplanation") -> bool:
+def _has_problem(found: "Overview | SchedulingExplanation") -> bool:
     from mooring.advisor.explain import Overview
     from mooring.advisor.explain.results import PROBLEMS
 
     return bool(found.groups) if isinstance(found, Overview) else found.state in PROBLEMS
 
 
-def _echo(lines: Iterator[str]) -> None:
+def _print_lines(lines: Iterator[str]) -> None:
     for line in lines:
         click.echo(name_as_called(line))
 
@@ -268,7 +268,7 @@ def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, st
     return kind or "pod", space or namespace or "", name
 
 
-async def _watch(question: _Question) -> None:
+async def _explain_changes(question: _Question) -> None:
     from mooring.advisor.snapshot import SnapshotError
     from mooring.advisor.snapshot.following import following
 
@@ -276,7 +276,7 @@ async def _watch(question: _Question) -> None:
     try:
         async with question.source.client() as client:
             async for snapshot in following(
-                client, question.source.origin, _kinds(), _PAUSE_SECONDS, question.source.namespace
+                client, question.source.origin, _explained_kinds(), _PAUSE_SECONDS, question.source.namespace
             ):
                 component, _ = snapshot_component(snapshot, question.running)
                 found = question.answer(snapshot, settings_of(component, question.scheduler))

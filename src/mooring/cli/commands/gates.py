@@ -30,7 +30,7 @@ def gates(running: Component, output: str) -> None:
         print_data(data, output)
         return
     columns = ["stage", "since", "default", "locked", "enabled", "kubernetes", *(["about"] if output == "wide" else [])]
-    rows = [[str(each["name"]), *(_cell(column, each[column]) for column in columns)] for each in data]
+    rows = [[str(each["name"]), *(_format_cell(column, each[column]) for column in columns)] for each in data]
     print_table(["GATE", *(column.upper() for column in columns)], rows)
 
 
@@ -61,7 +61,7 @@ def _as_data(state: GateState, running: Component) -> dict[str, object]:
     }
 
 
-def _cell(column: str, value: object) -> str:
+def _format_cell(column: str, value: object) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if column == "stage":
         return click.style(text, fg=_COLOUR.get(Stage(text)))

@@ -67,12 +67,16 @@ def join_config(
     token = _make_token(source, name, timedelta(hours=ttl_hours))
     url = server or connection.server
     folder = (output or Path(name)).absolute()
-    _write(
-        folder, url, connection.certificate_authority, token, _kubelet(folder, runtime_endpoint, serving_certificate)
+    _write_files(
+        folder,
+        url,
+        connection.certificate_authority,
+        token,
+        _kubelet_config(folder, runtime_endpoint, serving_certificate),
     )
     if urlsplit(url).hostname in _LOOPBACK:
         click.echo(f"{url} can be reached from this machine alone: --server names another address", err=True)
-    click.echo(_command(folder, name))
+    click.echo(_format_kubelet_command(folder, name))
 
 
 def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
@@ -91,7 +95,7 @@ def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
     return token
 
 
-def _kubelet(folder: Path, runtime: str, serving: bool) -> dict[str, Any]:
+def _kubelet_config(folder: Path, runtime: str, serving: bool) -> dict[str, Any]:
     configuration: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -107,7 +111,7 @@ def _kubelet(folder: Path, runtime: str, serving: bool) -> dict[str, Any]:
     return {**configuration, "serverTLSBootstrap": True} if serving else configuration
 
 
-def _write(folder: Path, server: str, authority: bytes, token: str, kubelet: dict[str, Any]) -> None:
+def _write_files(folder: Path, server: str, authority: bytes, token: str, kubelet: dict[str, Any]) -> None:
     import yaml
 
     from mooring.apiserver.access.pki import PkiError, write_private
@@ -129,7 +133,7 @@ def _write(folder: Path, server: str, authority: bytes, token: str, kubelet: dic
         raise click.ClickException(str(error)) from error
 
 
-def _command(folder: Path, name: str) -> str:
+def _format_kubelet_command(folder: Path, name: str) -> str:
     flags = {
         "config": folder / "kubelet.yaml",
         "bootstrap-kubeconfig": folder / "bootstrap.kubeconfig",

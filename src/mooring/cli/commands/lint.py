@@ -42,7 +42,7 @@ _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "
 _SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
 
 
-def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+def _rule_ids(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     named = split_names(",".join(values))
     unknown = [word for word in named if word not in rules.BY_NAME]
     if unknown:
@@ -67,7 +67,9 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     type=FILE_OR_FOLDER,
     help="Check against what `mooring dump` wrote.",
 )
-@click.option("--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Rules to skip, by number or name.")
+@click.option(
+    "--disable", metavar="RULE,…", multiple=True, callback=_rule_ids, help="Rules to skip, by number or name."
+)
 @click.option("--kubernetes", metavar="VERSION", help="Validate as this Kubernetes release; report what needs Mooring.")
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
@@ -110,18 +112,18 @@ def lint(
       mooring lint --cluster deploy/
       mooring lint --kubernetes 1.34 deploy/
     """
-    found = _sources(paths)
-    source = _cluster(cluster, reach, cluster_from)
+    found = _find_sources(paths)
+    source = _choose_cluster(cluster, reach, cluster_from)
     facts = None
     if source is not None:
-        running, facts = _facts(source, running)
+        running, facts = _read_facts(source, running)
     if kubernetes is not None:
         if are_versions_given():
             raise click.UsageError(
                 "--kubernetes excludes --emulation-version, --min-compatibility-version and --feature-gates"
             )
-        running = _kubernetes_component(kubernetes)
-    nodes = _nodes(nodes_file) or (facts.nodes if facts else None) or None
+        running = _component_of_release(kubernetes)
+    nodes = _read_nodes_file(nodes_file) or (facts.nodes if facts else None) or None
     try:
         settings = Settings(
             running, parse_runtime_config(runtime_config), nodes, facts, disable, strict, kubernetes or ""
@@ -145,7 +147,7 @@ def lint(
     sys.exit(1 if worst is not None and worst >= threshold else 0)
 
 
-def _sources(paths: tuple[str, ...]) -> list[Source]:
+def _find_sources(paths: tuple[str, ...]) -> list[Source]:
     missing = [path for path in paths if path != sources.STDIN and not os.path.lexists(path)]
     if missing:
         raise click.UsageError(f"{click.format_filename(missing[0])} does not exist")
@@ -155,7 +157,7 @@ def _sources(paths: tuple[str, ...]) -> list[Source]:
     return found
 
 
-def _nodes(file: str | None) -> tuple[Node, ...] | None:
+def _read_nodes_file(file: str | None) -> tuple[Node, ...] | None:
     if file is None:
         return None
     try:
@@ -164,7 +166,7 @@ def _nodes(file: str | None) -> tuple[Node, ...] | None:
         raise click.UsageError(f"--nodes {click.format_filename(file)}: {error}") from error
 
 
-def _cluster(live: bool, reach: tuple[str | None, str], files: tuple[Path, ...]) -> ClusterSource | None:
+def _choose_cluster(live: bool, reach: tuple[str | None, str], files: tuple[Path, ...]) -> ClusterSource | None:
     if files and (live or any(reach)):
         raise click.UsageError("--from and --cluster name different clusters: choose one")
     if any(reach) and not live:
@@ -174,7 +176,7 @@ def _cluster(live: bool, reach: tuple[str | None, str], files: tuple[Path, ...])
     return ClusterSource(*reach, files, hint="name a dump with --from")
 
 
-def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
+def _read_facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
     """Return the versions and gates to lint for (those of flags, else the cluster's), and facts about the cluster."""
     live = source.is_live
     snapshot = source.read(_KINDS, raw=False) if live else source.read()
@@ -183,7 +185,7 @@ def _facts(source: ClusterSource, running: Component) -> tuple[Component, Cluste
     return component, facts_of(snapshot, ask_server(source, served_by)) if live else facts_of(snapshot)
 
 
-def _kubernetes_component(kubernetes: str) -> Component:
+def _component_of_release(kubernetes: str) -> Component:
     from mooring.advisor.releases import Crossing, CrossingError
 
     try:

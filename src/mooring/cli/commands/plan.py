@@ -68,7 +68,7 @@ def plan(
     from mooring.advisor.simulate import ScenarioError, kinds_of_interest
 
     try:
-        objects = _objects(paths)
+        objects = _read_manifests(paths)
         with defer_collection(), SimulationProgress() as report:
             snapshot = source.read(kinds_of_interest(), raw=bool(pools))
             running, notes = snapshot_component(snapshot, running)
@@ -92,7 +92,7 @@ def plan(
     sys.exit(found.exit_code)
 
 
-def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
+def _read_manifests(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
     from mooring.advisor.simulate.manifests import read_objects
 
     found: list[Resource] = []
@@ -113,13 +113,13 @@ def _dry_runs(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int
     from mooring.client import ClientError
 
     try:
-        return asyncio.run(_ask(source, objects))
+        return asyncio.run(_run_dry_runs(source, objects))
     except ClientError as problem:
         click.echo(f"Note: the server could not be asked for a dry run: {problem}", err=True)
         return {}
 
 
-async def _ask(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int, ServerAnswer]":
+async def _run_dry_runs(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int, ServerAnswer]":
     remaining, answers = iter(objects), dict[int, Any]()
     async with source.client() as client:
 

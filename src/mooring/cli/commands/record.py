@@ -56,7 +56,7 @@ def record(
     recorder = Recorder(trace.write, trace.now, pseudonyms)
     recorder.learn(trace.earlier)
     try:
-        asyncio.run(_follow(source, recorder, seconds))
+        asyncio.run(_record_changes(source, recorder, seconds))
     except TraceError as problem:
         raise click.ClickException(f"{click.format_filename(file)}: {problem}; name a new file") from problem
     finally:
@@ -64,7 +64,7 @@ def record(
     click.echo(f"{recorder.events:,} events of {source.origin} are in {click.format_filename(file)}", err=True)
 
 
-async def _follow(source: ClusterSource, recorder: "Recorder", seconds: float | None) -> None:
+async def _record_changes(source: ClusterSource, recorder: "Recorder", seconds: float | None) -> None:
     from mooring.advisor.simulate.traces import recording
     from mooring.api.core_v1 import Node
     from mooring.api.errors import StatusError

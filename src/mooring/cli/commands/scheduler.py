@@ -59,16 +59,16 @@ def scheduler(
     """
     log.configure()
     try:
-        config = _config(config_path, scheduler_name, leader_elect, lease_times)
+        config = _read_config(config_path, scheduler_name, leader_elect, lease_times)
         options = for_component(running)
         kubeconfig, context = reach
         reach = kubeconfig or config.kubeconfig or None, context
-        run_with_restarts(lambda: _run(config, options, build_registry(running), reach, listen))
+        run_with_restarts(lambda: _run_scheduler(config, options, build_registry(running), reach, listen))
     except (SchedulerConfigError, PluginError, ClientError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def _config(
+def _read_config(
     path: Path | None, name: str | None, leader_elect: bool | None, lease_times: ChangedTimes
 ) -> SchedulerConfig:
     config = SchedulerConfig()
@@ -91,7 +91,7 @@ def _config(
     return replace(config, leader_election=election, plugins=from_entry_points())
 
 
-async def _run(
+async def _run_scheduler(
     config: SchedulerConfig,
     options: ComponentOptions,
     registry: CollectorRegistry,

@@ -168,10 +168,10 @@ def simulate(
     if words:
         compare_replays(words, output)
         return
-    wanted = [_condition(text) for text in conditions]
+    wanted = [_parse_condition(text) for text in conditions]
     try:
         templates = read_nodes(template.read_bytes(), str(template)) if template is not None else ()
-        scenario, cluster = _scenario(scenario_path)
+        scenario, cluster = _read_scenario(scenario_path)
         scenario = replace(
             scenario,
             steps=(*scenario.steps, *steps_of(click.get_current_context().meta[_ORDER], templates)),
@@ -186,7 +186,7 @@ def simulate(
                 raise click.UsageError("--trace excludes changes, --scenario and --compare-with")
             nodes = 0 if nodes is None and _is_default_cluster(source) else nodes
         with defer_collection():
-            snapshot = _snapshot(source, cluster, scenario_path, nodes, templates, with_raw=bool(pools))
+            snapshot = _read_snapshot(source, cluster, scenario_path, nodes, templates, with_raw=bool(pools))
         running, notes = snapshot_component(snapshot, running)
         show_notes(notes)
         settings = with_pools(settings_of(running, scheduler), pools, snapshot, source)
@@ -195,8 +195,8 @@ def simulate(
         if consolidate:
             if html_path is not None or output == "csv":
                 raise click.UsageError("--consolidate excludes --html and -o csv")
-            _consolidate(snapshot, scenario, settings, trace, output)
-        other = _other_settings(compare_with, running, scheduler)
+            _print_consolidation(snapshot, scenario, settings, trace, output)
+        other = _settings_to_compare(compare_with, running, scheduler)
         with defer_collection(), SimulationProgress() as report:
             result = package.simulate(snapshot, scenario, settings, report=report)
             if other is not None and result.is_complete:
@@ -209,7 +209,7 @@ def simulate(
         from mooring.advisor.simulate.html import page
 
         write_page(page(result), html_path)
-    _print(result, output)
+    _print_simulation(result, output)
     if not result.is_complete:
         sys.exit(INTERRUPTED)
     held = [found for condition in wanted if (found := condition.violation(result))]
@@ -218,7 +218,7 @@ def simulate(
     sys.exit(FAILED if held else 0)
 
 
-def _consolidate(
+def _print_consolidation(
     snapshot: "Snapshot", scenario: "Scenario", settings: "Settings", trace: TraceOptions, output: str
 ) -> NoReturn:
     import msgspec
@@ -238,7 +238,7 @@ def _consolidate(
     sys.exit(0 if found.is_complete else INTERRUPTED)
 
 
-def _condition(text: str) -> "Condition":
+def _parse_condition(text: str) -> "Condition":
     from mooring.advisor.simulate.results import ConditionError, parse_condition
 
     try:
@@ -247,7 +247,7 @@ def _condition(text: str) -> "Condition":
         raise click.UsageError(f"--fail-if: {problem}") from problem
 
 
-def _scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
+def _read_scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
     from mooring.advisor.simulate import Scenario, ScenarioError, scenario_file
 
     if path is None:
@@ -266,7 +266,7 @@ def _with_descheduler(scenario: "Scenario", path: Path) -> "Scenario":
     return replace(scenario, descheduler=profiles)
 
 
-def _snapshot(
+def _read_snapshot(
     source: ClusterSource,
     wanted: "ClusterWanted",
     scenario: Path | None,
@@ -302,7 +302,7 @@ def _is_default_cluster(source: ClusterSource) -> bool:
     return source.is_live and not (source.kubeconfig or source.context)
 
 
-def _other_settings(text: str | None, running: Component, scheduler: SchedulerChoice) -> "Settings | None":
+def _settings_to_compare(text: str | None, running: Component, scheduler: SchedulerChoice) -> "Settings | None":
     from mooring.cli.support.cluster_source import scheduler_choice
 
     if text is None:
@@ -323,7 +323,7 @@ def _other_settings(text: str | None, running: Component, scheduler: SchedulerCh
     return settings_of(other, scheduler, text)
 
 
-def _print(result: "Simulation", output: str) -> None:
+def _print_simulation(result: "Simulation", output: str) -> None:
     from mooring.advisor.simulate import reports
 
     if print_result(result, output):

@@ -125,7 +125,7 @@ def up(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
         server = replace(server, data_dir=folder, ephemeral=ephemeral)
         if programs:
-            workers = replace(workers, programs=(found := _programs(programs, folder)))
+            workers = replace(workers, programs=(found := _read_programs(programs, folder)))
             names = (*server.tls_names, found.address)  # by which programs find the server
             kubelets = replace(server.kubelets, programs=folder / "programs")
             server = replace(server, tls_names=names, kubelets=kubelets)
@@ -160,7 +160,7 @@ def _conflict(
     return next((f"{text}: choose one of the two" for text, is_given in conflicts.items() if is_given), "")
 
 
-def _programs(path: Path, data_dir: Path) -> "Programs":
+def _read_programs(path: Path, data_dir: Path) -> "Programs":
     from mooring.controllers.programs.file import ProgramsError, read
 
     try:

@@ -137,12 +137,12 @@ def upgrade_check(
         from mooring.advisor.upgrade.page import page
 
         write_page(page(result), html_path)
-    _print(result, output)
+    _print_check(result, output)
     is_whole = result.rollout is None or result.rollout.is_complete
     sys.exit(_EXIT_CODES[result.verdict] if is_whole else _INTERRUPTED)
 
 
-def _print(result: "UpgradeCheck", output: str) -> None:
+def _print_check(result: "UpgradeCheck", output: str) -> None:
     from mooring.advisor.upgrade import reports
 
     if output in ("json", "yaml"):

@@ -76,7 +76,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
     @property
     def namespace(self) -> str:
         """The chosen namespace of a live cluster, by default that of the kubeconfig's context."""
-        return self.chosen_namespace or self._connection().namespace if self.is_live else "default"
+        return self.chosen_namespace or self._load_connection().namespace if self.is_live else "default"
 
     def read(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True, quiet: bool = False) -> "Snapshot":
         """Read a snapshot (of a live cluster only `kinds`, if given); print notes about it to standard error."""
@@ -111,7 +111,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
             return f"the dump {', '.join(map(str, self.files))}"
         if self.data_dir is not None:
             return f"the data directory {self.data_dir}"
-        return f"the cluster at {self._connection().server}"
+        return f"the cluster at {self._load_connection().server}"
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[Client]":
@@ -119,11 +119,11 @@ class ClusterSource(msgspec.Struct, frozen=True):
         from mooring.base.version import BINARY
         from mooring.client import connect, user_agent
 
-        self._connection()  # reports errors in the kubeconfig
+        self._load_connection()  # reports errors in the kubeconfig
         async with connect(self.kubeconfig, self.context, user_agent=user_agent(USER_AGENT, BINARY)) as client:
             yield client
 
-    def _connection(self) -> "Connection":
+    def _load_connection(self) -> "Connection":
         from mooring.client import ClientError, kubeconfig
 
         try:
@@ -133,7 +133,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
             raise click.ClickException(f"{error}{hint}") from error
 
 
-def _source(reach: tuple[str | None, str], files: tuple[Path, ...], data_dir: Path | None) -> ClusterSource:
+def _build_source(reach: tuple[str | None, str], files: tuple[Path, ...], data_dir: Path | None) -> ClusterSource:
     kubeconfig, context = reach
     chosen = [name for name, value in (("--from", files), ("--data-dir", data_dir)) if value]
     chosen += ["--kubeconfig"] if kubeconfig else ["--context"] if context else []
@@ -144,7 +144,7 @@ def _source(reach: tuple[str | None, str], files: tuple[Path, ...], data_dir: Pa
 
 cluster_source = group_flags(
     "source",
-    _source,
+    _build_source,
     kubeconfig_flags,
     click.option(
         "--from", "files", multiple=True, type=MANIFESTS, help="Read manifests or what `mooring dump` wrote instead."

@@ -21,13 +21,13 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 _SECONDS = 1.0
 
 
-def _versions_since(oldest: Version) -> Complete:
+def _complete_versions_since(oldest: Version) -> Complete:
     words = [f"{BINARY.major}.{minor}" for minor in range(BINARY.minor, oldest.minor - 1, -1)]
     return lambda _ctx, _param, incomplete: _matching(words, incomplete)
 
 
-emulation_versions = _versions_since(OLDEST_EMULATION)
-min_compatibility_versions = _versions_since(oldest_compatible())
+emulation_versions = _complete_versions_since(OLDEST_EMULATION)
+min_compatibility_versions = _complete_versions_since(oldest_compatible())
 
 
 def gate_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -36,17 +36,17 @@ def gate_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) ->
 
 def switches(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete `GATE=true` or `GATE=false` at the end of a comma-separated list."""
-    return _last_of_list((f"{gate.name}={word}" for gate in KNOWN for word in ("true", "false")), incomplete)
+    return _complete_last_of_list((f"{gate.name}={word}" for gate in KNOWN for word in ("true", "false")), incomplete)
 
 
 def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a node's name at the end of a comma-separated list."""
     from mooring.api.core_v1 import Node
 
-    return _last_of_list(_names_of(ctx, Node), incomplete)
+    return _complete_last_of_list(_names_of(ctx, Node), incomplete)
 
 
-def _last_of_list(words: Iterable[str], incomplete: str) -> list[str]:
+def _complete_last_of_list(words: Iterable[str], incomplete: str) -> list[str]:
     before, comma, _ = incomplete.rpartition(",")
     return _matching((f"{before}{comma}{word}" for word in words), incomplete)
 

@@ -158,10 +158,10 @@ class ControlPlane:
 
 def with_advisor(config: ServerConfig) -> ServerConfig:
     """Return a server's configuration with the kinds of `advisor.mooring.dev` and their request handlers."""
-    return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS), answers=partial(_advice, config))
+    return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS), answers=partial(_build_advice_handlers, config))
 
 
-def _advice(config: ServerConfig, store: Store) -> ResourceHandlers:
+def _build_advice_handlers(config: ServerConfig, store: Store) -> ResourceHandlers:
     """Return the handlers of requests to `advisor.mooring.dev`; the first request imports the advisor."""
     loading: list[asyncio.Task[AdvisorApi]] = []
 

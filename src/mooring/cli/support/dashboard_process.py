@@ -23,7 +23,7 @@ _STOP_SECONDS = 5.0
 @asynccontextmanager
 async def run_dashboard(kubeconfig: Path, component: Component) -> AsyncIterator[None]:
     """Run `mooring dashboard` while the context is entered; print its URL as soon as it is known."""
-    command = ["dashboard", "--kubeconfig", str(kubeconfig), *_flags_of(component)]
+    command = ["dashboard", "--kubeconfig", str(kubeconfig), *_component_flags(component)]
     hidden = ("--no-browser", "--while-stdin")
     process = await spawn(
         sys.executable, "-P", "-m", "mooring", *command, *hidden, stdin=PIPE, stdout=PIPE, stderr=DEVNULL
@@ -48,7 +48,7 @@ async def _print_address(process: Process, command: list[str]) -> None:
     print_line(f"The dashboard has ended; `mooring {' '.join(command)}` says why.")
 
 
-def _flags_of(component: Component) -> list[str]:
+def _component_flags(component: Component) -> list[str]:
     versions = component.versions
     gates = ",".join(f"{name}={str(on).lower()}" for name, on in component.gates.changed.items())
     return [

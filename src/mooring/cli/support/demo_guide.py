@@ -51,7 +51,7 @@ class Guide:
         click.echo(click.wrap_text(text, _WIDTH))
         await asyncio.sleep(self._pause_seconds)
 
-    def _command(self, text: str) -> None:
+    def _print_command(self, text: str) -> None:
         click.secho(f"  $ {text}", fg="cyan")
 
     @asynccontextmanager
@@ -61,7 +61,7 @@ class Guide:
         """Run a control plane while the context is entered; one with an earlier name continues with its data."""
         flags = f" --feature-gates {feature_gates}" if feature_gates else ""
         flags += f" --emulation-version {emulation_version}" if emulation_version else ""
-        self._command(f"mooring up{flags}")
+        self._print_command(f"mooring up{flags}")
         running = component.resolve(gates=feature_gates, emulation=emulation_version)
         config = ServerConfig(data_dir=self._folder / name, component=running, port=0)
         async with ControlPlane(config, in_process(WorkerConfig(running))) as self._plane:
@@ -79,16 +79,16 @@ class Guide:
     async def apply(self, folder: str, *names: str) -> None:
         """Create the objects of an example's files, and print the kubectl command for it."""
         for file in (f"{folder}/{name}.yaml" for name in names):
-            self._command(f"kubectl apply -f examples/{file}")
+            self._print_command(f"kubectl apply -f examples/{file}")
             for obj in read_objects((self._examples / file).read_bytes(), self._client.scheme):
                 await self._client.create(obj)
-        async with _patience("nodes did not become ready"):
+        async with _fail_after_timeout("nodes did not become ready"):
             while not all(_is_ready(node) for node in (await self._client.list(Node)).items):  # noqa: ASYNC110 - remote
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def is_refused(self, file: str) -> None:
         """Create an example file's objects, which must be rejected, and print why; raise DemoError otherwise."""
-        self._command(f"kubectl apply -f examples/{file}")
+        self._print_command(f"kubectl apply -f examples/{file}")
         for obj in read_objects((self._examples / file).read_bytes(), self._client.scheme):
             try:
                 await self._client.create(obj, dry_run=True)
@@ -99,12 +99,12 @@ class Guide:
 
     async def taint(self, node: str, key: str, value: str, effect: str) -> None:
         """Replace all taints of a node by one taint."""
-        self._command(f"kubectl taint node {node} {key}={value}:{effect} --overwrite")
+        self._print_command(f"kubectl taint node {node} {key}={value}:{effect} --overwrite")
         body = {"spec": {"taints": [{"key": key, "value": value, "effect": effect}]}}
         await self._client.patch(Node, node, body, type=PatchType.MERGE)
 
     async def set_image(self, deployment: str, container: str, image: str) -> None:
-        self._command(f"kubectl set image deployment/{deployment} {container}={image}")
+        self._print_command(f"kubectl set image deployment/{deployment} {container}={image}")
         body = {"spec": {"template": {"spec": {"containers": [{"name": container, "image": image}]}}}}
         await self._client.patch(Deployment, deployment, body, DEFAULT_NAMESPACE)
 
@@ -116,18 +116,18 @@ class Guide:
                 f"{key}={value}" for key, value in node.metadata.labels.items() if not key.startswith(_OWN_LABELS)
             ]
             rows.append([node.metadata.name, "  ".join((*taints, *labels)) or "-"])
-        self._table(["NODE", "TAINTS AND LABELS"], rows)
+        self._print_table(["NODE", "TAINTS AND LABELS"], rows)
 
     async def show_pods(self, expected: Mapping[str, str], count: int = 0) -> list[Pod]:
         """Wait until `count` pods, by name prefix, are on their nodes; then print them. 0 means one each."""
         pods = await self._wait_for(expected, count or len(expected))
-        self._table(
+        self._print_table(
             ["POD", "NODE", "BECAUSE IT ASKS FOR"],
             [[pod.metadata.name, pod.spec.node_name or "-", _describe_constraints(pod) or "-"] for pod in pods],
         )
         for pod in pods:
             if not pod.spec.node_name:
-                text = f"{pod.metadata.name} waits: {_reason(pod)}"
+                text = f"{pod.metadata.name} waits: {_pending_reason(pod)}"
                 click.secho(click.wrap_text(text, _WIDTH, "  ! ", "    "), fg="yellow")
         await asyncio.sleep(self._pause_seconds)
         return pods
@@ -135,7 +135,7 @@ class Guide:
     async def show_failed_creates(self, deployment: str) -> None:
         """Wait until a Deployment reports that its pods are rejected, and print why."""
         message = ""
-        async with _patience(f"deployment {deployment} did not say that its pods are refused"):
+        async with _fail_after_timeout(f"deployment {deployment} did not say that its pods are refused"):
             while not message:
                 await asyncio.sleep(_POLL_SECONDS)
                 found = await self._client.get(Deployment, deployment, DEFAULT_NAMESPACE)
@@ -147,19 +147,19 @@ class Guide:
 
     async def _wait_for(self, expected: Mapping[str, str], count: int) -> list[Pod]:
         pods: list[Pod] = []
-        async with _patience(f"pods are not in the states that the demo expects: {dict(expected)}"):
+        async with _fail_after_timeout(f"pods are not in the states that the demo expects: {dict(expected)}"):
             while True:
                 pods = [pod for pod in (await self._client.list(Pod)).items if not pod.metadata.deletion_timestamp]
-                if len(pods) == count and all(_is_where(pod, expected) for pod in pods):
+                if len(pods) == count and all(_is_as_expected(pod, expected) for pod in pods):
                     return pods
                 await asyncio.sleep(_POLL_SECONDS)
 
-    def _table(self, header: list[str], rows: list[list[str]]) -> None:
+    def _print_table(self, header: list[str], rows: list[list[str]]) -> None:
         print_table([f"  {header[0]}", *header[1:]], [[f"  {row[0]}", *row[1:]] for row in rows])
 
 
 @asynccontextmanager
-async def _patience(complaint: str) -> AsyncIterator[None]:
+async def _fail_after_timeout(complaint: str) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             yield
@@ -172,14 +172,14 @@ def _is_ready(node: Node) -> bool:
     return ready and not any(taint.key == _NOT_READY for taint in node.spec.taints)
 
 
-def _is_where(pod: Pod, expected: Mapping[str, str]) -> bool:
+def _is_as_expected(pod: Pod, expected: Mapping[str, str]) -> bool:
     wanted = next((node for start, node in expected.items() if pod.metadata.name.startswith(start)), None)
     if wanted == NOWHERE:
-        return not pod.spec.node_name and bool(_reason(pod))
+        return not pod.spec.node_name and bool(_pending_reason(pod))
     return pod.status.phase == "Running" and wanted in (ANYWHERE, pod.spec.node_name)
 
 
-def _reason(pod: Pod) -> str:
+def _pending_reason(pod: Pod) -> str:
     return next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
 
 

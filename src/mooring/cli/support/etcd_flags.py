@@ -49,7 +49,7 @@ access_flags = group_flags(
 """The credential flags; the command gets an `EtcdAccess` as `access`."""
 
 
-def _etcd_config(etcd_servers: str, etcd_prefix: str, access: EtcdAccess) -> EtcdConfig | None:
+def _build_etcd_config(etcd_servers: str, etcd_prefix: str, access: EtcdAccess) -> EtcdConfig | None:
     if not etcd_servers.strip():
         if access != EtcdAccess() or etcd_prefix != DEFAULT_PREFIX:
             raise click.UsageError("the flags for etcd need --etcd-servers")
@@ -62,7 +62,7 @@ def _etcd_config(etcd_servers: str, etcd_prefix: str, access: EtcdAccess) -> Etc
 
 etcd_flags = group_flags(
     "etcd",
-    _etcd_config,
+    _build_etcd_config,
     click.option(
         "--etcd-servers",
         default="",

@@ -49,7 +49,7 @@ def group_flags(argument: str, make: Callable[..., object], *options: Decorator)
     return add
 
 
-class _FailureError(click.ClickException):
+class _CommandFailedError(click.ClickException):
     exit_code = 2
 
 
@@ -62,7 +62,7 @@ class VerdictCommand(click.Command):
         except (click.UsageError, click.exceptions.Exit, click.exceptions.Abort, BrokenPipeError):
             raise
         except click.ClickException as problem:
-            raise _FailureError(problem.message) from problem
+            raise _CommandFailedError(problem.message) from problem
         except Exception as problem:
             print_exception(problem)
             ctx.exit(2)

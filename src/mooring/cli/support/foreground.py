@@ -52,7 +52,9 @@ class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
 def run(config: UpConfig, process: WorkerProcess | None) -> None:
     """Run a control plane until a signal arrives: print how to connect, and show its status."""
     try:
-        nodes = None if config.nodes is None else iter(_nodes(config.nodes))  # drop the references to created objects
+        nodes = (
+            None if config.nodes is None else iter(_initial_nodes(config.nodes))
+        )  # drop the references to created objects
         if config.kubeconfig:
             _check_replaceable(config.kubeconfig)
         crew: Callable[[Connect], Crew] | None = None
@@ -65,7 +67,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
-def _nodes(wanted: str) -> list[Node]:
+def _initial_nodes(wanted: str) -> list[Node]:
     if wanted.isascii() and wanted.isdigit():
         if int(wanted) > _MAX_NODES:
             raise click.UsageError(f"--nodes: {wanted} exceed the limit of {_MAX_NODES}")
@@ -98,17 +100,17 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
         if not await stop.run_until_stopped(opened.enter_async_context(plane)):
             return
         stop.at_once = plane.stop_at_once
-        if await stop.run_until_stopped(_start(config, plane, nodes)):
+        if await stop.run_until_stopped(_start_plane(config, plane, nodes)):
             _print_connection(config, plane)
             if config.dashboard:
                 await opened.enter_async_context(run_dashboard(plane.server.kubeconfig(), config.server.component))
             collect_garbage_less()
-            await stop.run_until_stopped(_show(plane))
+            await stop.run_until_stopped(_show_status(plane))
         print_line("Stopping." if config.server.ephemeral else "Stopping; everything is kept.")
         await plane.stop()
 
 
-async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | None) -> None:
+async def _start_plane(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | None) -> None:
     if config.dump is not None:
         from mooring.cli.support.loaded_dump import load_dump
 
@@ -129,7 +131,7 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
     await plane.wait_until_ready()
 
 
-async def _show(plane: ControlPlane) -> None:
+async def _show_status(plane: ControlPlane) -> None:
     """Show the status line; if scheduler or controllers fail, raise their error."""
     counts = ObjectCounts(plane.server.store, plane.server.scheme)
     line = StatusLine(counts, on_terminal=sys.stdout.isatty())

@@ -29,7 +29,7 @@ ChangedTimes = Callable[[LeaseTimes], LeaseTimes]
 _DEFAULTS = LeaseTimes()
 
 
-def _changed_times(
+def _build_changed_times(
     leader_elect_lease_duration: float | None,
     leader_elect_renew_deadline: float | None,
     leader_elect_retry_period: float | None,
@@ -48,7 +48,7 @@ def _changed_times(
 
 lease_flags = group_flags(
     "lease_times",
-    _changed_times,
+    _build_changed_times,
     click.option(
         "--leader-elect-lease-duration",
         type=Duration(),
@@ -93,10 +93,10 @@ async def work_until_signal(
     """
     collect_garbage_less()
     expose_leadership(registry, [running])
-    work = asyncio.create_task(running.run_elected() if elected else _forever(running))
+    work = asyncio.create_task(running.run_elected() if elected else _run_unelected(running))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    announce = asyncio.create_task(_announce(running, greeting))
+    announce = asyncio.create_task(_announce_when_ready(running, greeting))
     try:
         async with AsyncExitStack() as stack:
             if listen[1] >= 0:
@@ -111,12 +111,12 @@ async def work_until_signal(
         await asyncio.gather(work, announce, return_exceptions=True)
 
 
-async def _forever(running: ElectedComponent) -> bool:
+async def _run_unelected(running: ElectedComponent) -> bool:
     await running.run()
     return True
 
 
-async def _announce(running: ElectedComponent, greeting: str) -> None:
+async def _announce_when_ready(running: ElectedComponent, greeting: str) -> None:
     await running.wait_until_ready()
     gc.freeze()  # listed objects live long and have no cycles; a collection would delay the first pods
     click.echo(greeting)

@@ -44,7 +44,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
         snapshot = self.source.read(quiet=True)
         check_readable(snapshot)
         try:
-            start = self.start or self._running(snapshot)
+            start = self.start or self._read_running_release(snapshot)
             return snapshot, releases.Crossing.between(start, self.end, self.gates)
         except releases.CrossingError as error:
             raise click.UsageError(str(error).replace("--to-version", self.end_flag)) from error
@@ -72,7 +72,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
             found = self._rehearse(snapshot, crossing, found, self.rehearsal_seconds)
         return found
 
-    def _running(self, snapshot: "Snapshot") -> str:
+    def _read_running_release(self, snapshot: "Snapshot") -> str:
         from mooring.advisor.snapshot.server_info import read_server_info
         from mooring.api.core_v1 import Node
 

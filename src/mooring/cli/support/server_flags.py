@@ -28,18 +28,18 @@ _MAX_SIGNING_SECONDS = 3650 * 86_400.0
 # The network of Services
 
 
-def _service_network(
+def _build_service_network(
     advertise_address: str, service_cluster_ip_range: str, service_node_port_range: str
 ) -> ServiceNetwork:
     _check_address(advertise_address)
     return ServiceNetwork(
         advertise_address=advertise_address,
-        cluster_ips=_networks(service_cluster_ip_range),
-        node_ports=_ports(service_node_port_range),
+        cluster_ips=_parse_networks(service_cluster_ip_range),
+        node_ports=_parse_ports(service_node_port_range),
     )
 
 
-def _networks(text: str) -> tuple[str, ...]:
+def _parse_networks(text: str) -> tuple[str, ...]:
     flag = "--service-cluster-ip-range"
     try:
         networks = [ip_network(part.strip()) for part in text.split(",")]
@@ -54,7 +54,7 @@ def _networks(text: str) -> tuple[str, ...]:
     return tuple(map(str, networks))
 
 
-def _ports(text: str) -> range:
+def _parse_ports(text: str) -> range:
     first, _, last = text.replace("+", "-+").partition("-")
     try:
         begin = int(first)
@@ -79,7 +79,7 @@ def _check_address(text: str) -> None:
 
 service_flags = group_flags(
     "services",
-    _service_network,
+    _build_service_network,
     click.option(
         "--advertise-address",
         default="",
@@ -106,7 +106,7 @@ service_flags = group_flags(
 # Kubelets
 
 
-def _kubelet_options(
+def _build_kubelet_options(
     kubelet_certificate_authority: Path | None, kubelet_preferred_address_types: str, cluster_signing_duration: float
 ) -> KubeletOptions:
     types = split_names(kubelet_preferred_address_types)
@@ -121,7 +121,7 @@ def _kubelet_options(
 
 kubelet_flags = group_flags(
     "kubelets",
-    _kubelet_options,
+    _build_kubelet_options,
     click.option(
         "--kubelet-certificate-authority", type=FILE, help="Verify kubelets by this authority; without it, trust any."
     ),
@@ -144,7 +144,7 @@ kubelet_flags = group_flags(
 # The server
 
 
-def _server_config(
+def _build_server_config(
     *,
     running: Component,
     etcd: EtcdConfig | None,
@@ -185,7 +185,7 @@ def _server_config(
 
 server_flags = group_flags(
     "server",
-    _server_config,
+    _build_server_config,
     click.option(
         "--data-dir",
         type=DataDir(),

@@ -57,102 +57,102 @@ def steps_of(given: list[tuple[str, str]], templates: tuple[Node, ...]) -> Itera
                 raise click.UsageError("--replicas must follow the --add that it applies to")
             continue
         if name == "add":
-            replicas = _number("replicas", following[1], least=0) if following[0] == "replicas" else None
-            yield Step((Add(read_objects(_read("--add", value), value), replicas),))
+            replicas = _parse_number("replicas", following[1], least=0) if following[0] == "replicas" else None
+            yield Step((Add(read_objects(_read_file("--add", value), value), replicas),))
         elif name == "add_nodes":
             like = following[1] if following[0] == "like" else ""
-            yield Step((AddNodes(_number("add-nodes", value, least=1), templates, like),))
+            yield Step((AddNodes(_parse_number("add-nodes", value, least=1), templates, like),))
         elif name == "remove":
-            yield Step(tuple(_removals(value)))
+            yield Step(tuple(_parse_removals(value)))
         else:
             yield Step((_MAKERS[name](value),))
 
 
-def _read(option: str, path: str) -> bytes:
+def _read_file(option: str, path: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as problem:
         raise click.UsageError(f"{option}: {click.format_filename(path)}: {problem.strerror}") from problem
 
 
-def _number(option: str, text: str, *, least: int) -> int:
+def _parse_number(option: str, text: str, *, least: int) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
         raise click.UsageError(f"--{option}: {text!r} is not a number from {least} to 999,999,999")
     return int(text)
 
 
-def _removals(value: str) -> Iterator[Change]:
+def _parse_removals(value: str) -> Iterator[Change]:
     if Path(value).is_file() or value == "-":
-        for obj in read_objects(_read("--remove", value), value):
+        for obj in read_objects(_read_file("--remove", value), value):
             yield Remove(obj.kind, obj.metadata.namespace, obj.metadata.name)
     else:
-        yield Remove(*_target("--remove", value, "neither a file nor KIND/NAME nor NAMESPACE/KIND/NAME"))
+        yield Remove(*_parse_target("--remove", value, "neither a file nor KIND/NAME nor NAMESPACE/KIND/NAME"))
 
 
-def _target(option: str, text: str, problem: str) -> tuple[str, str, str]:
+def _parse_target(option: str, text: str, problem: str) -> tuple[str, str, str]:
     """Return kind, namespace and name of `KIND/NAME`, `NAMESPACE/KIND/NAME` or `KIND/NAMESPACE/NAME`."""
     parts = text.split("/")
     if not 2 <= len(parts) <= 3 or not all(parts):
         raise click.UsageError(f"{option}: {text!r} is {problem}")
-    kinds = [_kind(word) for word in parts[:-1]]
+    kinds = [_find_kind(word) for word in parts[:-1]]
     if not any(kinds):
         raise click.UsageError(f"{option}: Mooring does not know the kind {parts[-2]!r}")
     place = max(index for index, kind in enumerate(kinds) if kind)
     return kinds[place], parts[1 - place] if len(parts) == 3 else "default", parts[-1]
 
 
-def _kind(word: str) -> str:
+def _find_kind(word: str) -> str:
     """Return the kind with this name or short name, such as `Deployment` for `deploy`; empty if there is none."""
     low = word.lower()
     known = (kind.kind for kind in scheme().known if low in (kind.kind.lower(), kind.plural))
     return _KIND_ALIASES.get(low) or next(known, "")
 
 
-def _nodes(text: str) -> tuple[str, ...]:
+def _parse_nodes(text: str) -> tuple[str, ...]:
     names = split_names(text)
     if not names:
         raise click.UsageError(f"{text!r} names no node")
     return names
 
 
-def _taint(value: str) -> Change:
+def _parse_taint(value: str) -> Change:
     found = _TAINT.fullmatch(value)
     if found is None or found["effect"] not in EFFECTS:
         raise click.UsageError(
             f"--taint: {value!r} is not of the form NODES=KEY=VALUE:EFFECT with an effect of {', '.join(EFFECTS)}"
         )
     return Taint(
-        _nodes(found["nodes"]), NodeTaint(key=found["key"], value=found["value"] or "", effect=found["effect"])
+        _parse_nodes(found["nodes"]), NodeTaint(key=found["key"], value=found["value"] or "", effect=found["effect"])
     )
 
 
-def _untaint(value: str) -> Change:
+def _parse_untaint(value: str) -> Change:
     found = _TAINT.fullmatch(value)
     if found is None or found["effect"] not in (None, *EFFECTS):
         raise click.UsageError(f"--untaint: {value!r} is not of the form NODES=KEY or NODES=KEY:EFFECT")
-    return Untaint(_nodes(found["nodes"]), found["key"], found["effect"] or "")
+    return Untaint(_parse_nodes(found["nodes"]), found["key"], found["effect"] or "")
 
 
-def _label(value: str) -> Change:
+def _parse_label(value: str) -> Change:
     found = _LABEL.fullmatch(value)
     if found is None:
         raise click.UsageError(f"--label: {value!r} is not of the form NODES=KEY=VALUE or NODES=KEY-")
-    return Label(_nodes(found["nodes"]), found["key"], None if found["away"] else found["value"])
+    return Label(_parse_nodes(found["nodes"]), found["key"], None if found["away"] else found["value"])
 
 
-def _scale(value: str) -> Change:
+def _parse_scale(value: str) -> Change:
     target, _, number = value.rpartition("=")
-    found = _target("--scale", target, "not of the form KIND/NAME=N or NAMESPACE/KIND/NAME=N")
-    return Scale(*found, _number("scale", number, least=0))
+    found = _parse_target("--scale", target, "not of the form KIND/NAME=N or NAMESPACE/KIND/NAME=N")
+    return Scale(*found, _parse_number("scale", number, least=0))
 
 
 _MAKERS: dict[str, Callable[[str], Change]] = {
-    "drain": lambda value: Drain(_nodes(value)),
-    "scale": _scale,
-    "cordon": lambda value: Cordon(_nodes(value)),
-    "uncordon": lambda value: Cordon(_nodes(value), unschedulable=False),
-    "taint": _taint,
-    "untaint": _untaint,
-    "label": _label,
-    "remove_node": lambda value: RemoveNodes(_nodes(value)),
+    "drain": lambda value: Drain(_parse_nodes(value)),
+    "scale": _parse_scale,
+    "cordon": lambda value: Cordon(_parse_nodes(value)),
+    "uncordon": lambda value: Cordon(_parse_nodes(value), unschedulable=False),
+    "taint": _parse_taint,
+    "untaint": _parse_untaint,
+    "label": _parse_label,
+    "remove_node": lambda value: RemoveNodes(_parse_nodes(value)),
 }

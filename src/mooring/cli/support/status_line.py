@@ -56,12 +56,12 @@ class StatusLine:
                 now = time.monotonic()
                 rate = (self._counts.bound - bound) / (now - then)
                 bound, then = self._counts.bound, now
-                self._print(await self._text(rate))
+                self._print(await self._build_text(rate))
         finally:
             if self._on_terminal:
                 print_line(CLEAR_LINE, end=False)
 
-    async def _text(self, rate: float) -> str:
+    async def _build_text(self, rate: float) -> str:
         phases = {phase: number for phase, number in sorted(self._counts.phases.items()) if number}
         pods = ", ".join(click.style(f"{number} {phase}", fg=_COLORS.get(phase)) for phase, number in phases.items())
         nodes = await self._counts.nodes()
@@ -99,7 +99,7 @@ class ObjectCounts:
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._store = store
-        self._pod_prefix, self._node_prefix = (_prefix(scheme, kind) for kind in ("Pod", "Node"))
+        self._pod_prefix, self._node_prefix = (_key_prefix_of(scheme, kind) for kind in ("Pod", "Node"))
         self._pods: dict[str, tuple[str, bool]] = {}
         """Phase, and whether it has a node, by key."""
         self.phases: Counter[str] = Counter()
@@ -116,7 +116,7 @@ class ObjectCounts:
                 page = await self._store.range(self._pod_prefix)
                 self._pods = {kv.key: _phase_and_placement(kv) for kv in page.items}
                 self.phases = Counter(phase for phase, _ in self._pods.values())
-                await self._follow(page.revision)
+                await self._follow_changes(page.revision)
             except RevisionError:
                 continue
             except Closed:
@@ -125,7 +125,7 @@ class ObjectCounts:
                 log.debug("pods cannot be counted for a while: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _follow(self, revision: int) -> None:
+    async def _follow_changes(self, revision: int) -> None:
         with self._store.watch(self._pod_prefix, after=revision) as watcher:
             while True:
                 latest = {event.key: event.current for event in (await watcher.next(limit=_MAX_EVENTS)).events}
@@ -144,7 +144,7 @@ class ObjectCounts:
         self.bound += has_node and not had_node
 
 
-def _prefix(scheme: Scheme, name: str) -> str:
+def _key_prefix_of(scheme: Scheme, name: str) -> str:
     kind = scheme.kind("v1", name)
     assert kind is not None  # noqa: S101 - every version serves the core kinds
     return Stored(scheme, kind).prefix

@@ -100,7 +100,7 @@ def replay(
             write_page(replay_page(result), html)
     except TraceError as problem:
         raise click.ClickException(str(problem)) from problem
-    _print(result, output)
+    _print_replay(result, output)
     sys.exit(0 if result.is_complete else INTERRUPTED)
 
 
@@ -141,7 +141,7 @@ def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings"
 
     trace = Trace(wanted.paths, skips=wanted.skip_bad)
     origin = snapshot.origin if snapshot.all(Node) else "its own nodes"
-    events, workload, snapshot = _events(trace, wanted, snapshot, seed)
+    events, workload, snapshot = _read_events(trace, wanted, snapshot, seed)
     settings = replace(settings, workload=workload)
     options = ReplayOptions(
         seed, wanted.give_up, wanted.until, prices=prices_of(wanted), keeps_placements=wanted.keep_placements
@@ -172,7 +172,7 @@ def _checkpoints(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings
     return Checkpoints(wanted.checkpoint, digest_of(words, wanted.paths), wanted.checkpoint_every)
 
 
-def _events(
+def _read_events(
     trace: "Trace", wanted: TraceOptions, snapshot: "Snapshot", seed: int
 ) -> "tuple[Iterator[Event], Iterable[Pod], Snapshot]":
     from mooring.advisor.simulate.traces import drawing
@@ -190,11 +190,11 @@ def _events(
             pods.append(event.pod)
         elif isinstance(event, NodeComes):
             nodes[event.node.metadata.name] = event.node
-    arrivals, ordered = drawing.draw(pods, list(nodes.values()), _fill(wanted.fill), seed)
+    arrivals, ordered = drawing.draw(pods, list(nodes.values()), _parse_fill(wanted.fill), seed)
     return arrivals, pods, snapshot.replace(remove=ordered, put=ordered)
 
 
-def _fill(text: str | None) -> "FillTarget | None":
+def _parse_fill(text: str | None) -> "FillTarget | None":
     from mooring.advisor.simulate.traces.drawing import FillTarget
 
     if text is None:
@@ -215,7 +215,7 @@ def prices_of(wanted: TraceOptions) -> "Prices":
     return replace(found, label=wanted.price_label) if wanted.price_label else found
 
 
-def _print(result: "Replayed", output: str) -> None:
+def _print_replay(result: "Replayed", output: str) -> None:
     from mooring.advisor.simulate.traces.results import as_csv
 
     if print_result(result, output):

@@ -109,7 +109,7 @@ class WorkerProcess:
         try:
             while True:
                 self._send(b"begin\n")
-                await self._listen()
+                await self._read_messages()
                 code = await asyncio.to_thread(self._process.wait)
                 self._close_pipes()
                 if not self._ready.is_set():
@@ -126,13 +126,13 @@ class WorkerProcess:
     def _start(self) -> None:
         forked = sys.platform == "linux" and threading.active_count() == 1
         if forked:
-            _load_what_both_need()
+            _import_shared_modules()
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             process_group=0,  # Ctrl-C is handled by the first process, which stops this one
-            preexec_fn=_work_in_fork if forked else None,  # noqa: PLW1509 - there is no other thread
+            preexec_fn=_run_workers_in_fork if forked else None,  # noqa: PLW1509 - there is no other thread
         )
         self._send(pickle.dumps(self._config))
 
@@ -143,7 +143,7 @@ class WorkerProcess:
                 pipe.write(message)
                 pipe.flush()
 
-    async def _listen(self) -> None:
+    async def _read_messages(self) -> None:
         pipe = self._process.stdout
         assert pipe is not None  # noqa: S101 - `_start` asks for it
         while line := await asyncio.to_thread(pipe.readline):
@@ -169,14 +169,14 @@ class WorkerProcess:
                     pipe.close()
 
 
-def _load_what_both_need() -> None:
+def _import_shared_modules() -> None:
     import mooring.cel
     import mooring.controllers.simulated_nodes  # noqa: F401 - as above
 
     gc.freeze()  # a collection would write to every object and end the sharing
 
 
-def _work_in_fork() -> None:
+def _run_workers_in_fork() -> None:
     """Run scheduler and controllers in the forked child, in place of executing `COMMAND`; never return.
 
     `Popen` has not closed the first process' files, so that is done here.

@@ -71,8 +71,8 @@ class Workers:
     async def run(self) -> None:
         """Run scheduler and controllers until cancelled."""
         async with AsyncExitStack() as stack:
-            await self._make(stack)
-            await self._show_metrics(stack)
+            await self._create_parts(stack)
+            await self._start_metrics_pages(stack)
             lost = False
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -97,7 +97,7 @@ class Workers:
         elif not await part.run_elected():
             raise LeaseLostError
 
-    async def _make(self, stack: AsyncExitStack) -> None:
+    async def _create_parts(self, stack: AsyncExitStack) -> None:
         component = self._config.component
         wanted = {True: self._config.nodes, False: self._config.controllers}
         names = [name for name in self._names if wanted[name in SIMULATION]]
@@ -122,19 +122,19 @@ class Workers:
             self._registry.register(self.scheduler.metrics)
         expose_leadership(self._registry, self._parts)
 
-    async def _show_metrics(self, stack: AsyncExitStack) -> None:
+    async def _start_metrics_pages(self, stack: AsyncExitStack) -> None:
         port = self._config.metrics_port
         if port is not None and port < 0:
             return
         try:
-            pages = await stack.enter_async_context(self._pages(METRICS_PORT if port is None else port))
+            pages = await stack.enter_async_context(self._build_pages(METRICS_PORT if port is None else port))
         except OSError as error:
             if port is not None:
                 raise WorkersError(str(error)) from error
-            pages = await stack.enter_async_context(self._pages(0))
+            pages = await stack.enter_async_context(self._build_pages(0))
         self.metrics_url = f"{pages.url}/metrics"
 
-    def _pages(self, port: int) -> HealthServer:
+    def _build_pages(self, port: int) -> HealthServer:
         return HealthServer(_METRICS_ADDRESS, port, self._registry, self._ready.is_set, flag="--metrics-port")
 
 
@@ -167,7 +167,7 @@ async def _work(config: WorkerConfig, stdin: BinaryIO) -> None:
 
     workers = Workers(config, by_https)
     work = asyncio.create_task(workers.run())
-    announce = asyncio.create_task(_announce(workers))
+    announce = asyncio.create_task(_announce_when_ready(workers))
     stop = asyncio.create_task(read_until_end(stdin))
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     announce.cancel()
@@ -180,7 +180,7 @@ async def _work(config: WorkerConfig, stdin: BinaryIO) -> None:
         await work
 
 
-async def _announce(workers: Workers) -> None:
+async def _announce_when_ready(workers: Workers) -> None:
     await workers.wait_until_ready()
     _send({"metrics": workers.metrics_url})
     collect_garbage_less()
