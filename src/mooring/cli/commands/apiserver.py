@@ -77,7 +77,7 @@ def apiserver(
     limits: Limits,
     shutdown_delay_duration: float,
 ) -> None:
-    """Run the API server until SIGTERM or Ctrl-C; once lets requests finish, twice does not.
+    """Run the API server until SIGTERM or Ctrl-C. The first signal lets requests finish, the second does not.
 
     \b
     Examples:

@@ -27,7 +27,8 @@ INCOMPLETE = 3
 def dump(*, source: ClusterSource, file: Path) -> None:
     """Write what explain, simulate, audit and lint read of a cluster into one FILE, or to standard output.
 
-    Secrets, ConfigMaps and Events are never read. Anything else that could not be read is listed in the file and here.
+    Secrets, ConfigMaps and Events are never read. Anything else that could not be read is listed in the file
+    and on standard error.
 
     \b
     Examples:

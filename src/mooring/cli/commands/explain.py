@@ -53,7 +53,7 @@ _PAUSE_SECONDS = 0.5
 @click.option("-A", "--all-namespaces", is_flag=True, help="Explain every pod that does not run, in all namespaces.")
 @click.option("--owner", default="", metavar="[KIND/]NAME", help="Explain only pods of this workload.")
 @click.option(
-    "--suggestions", type=click.IntRange(0, 50), default=5, metavar="N", help="The most suggestions; 0: none."
+    "--suggestions", type=click.IntRange(0, 50), default=5, metavar="N", help="The maximum number of suggestions."
 )
 @click.option(
     "--fail-if", "--fail-on", "fail_if", type=click.Choice(["pending"]), help="Exit with 3 when a pod does not run."
@@ -83,9 +83,9 @@ def explain(
 ) -> None:
     """Explain why pods do not run, or why one runs where it does, and what would help.
 
-    Without a name it is about everything that does not run, grouped by cause: in the namespace, or with -A in all of
-    them. The scheduler's own engine evaluates every node of a live cluster (Mooring or any Kubernetes), of a dump, or
-    of a data directory; nothing is changed. Every suggestion was tried in a simulated rollout.
+    Without a name, explain everything that does not run, grouped by cause: in the namespace, or with -A in all
+    namespaces. The scheduler's own engine evaluates every node of a live cluster (Mooring or any Kubernetes), of a
+    dump, or of a data directory; nothing is changed. Every suggestion was tried in a simulated rollout.
 
     \b
     Examples:

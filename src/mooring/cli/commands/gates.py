@@ -17,7 +17,7 @@ _COLOUR = {Stage.ALPHA: "yellow", Stage.BETA: "cyan", Stage.GA: "green", Stage.D
 def gates(running: Component, output: str) -> None:
     """List the feature gates at a version: stage, default, whether locked, and whether on with these flags.
 
-    KUBERNETES is the gate in that release of Kubernetes; some are in no release.
+    The column KUBERNETES shows the gate in that release of Kubernetes; some gates are in no release.
 
     \b
     Examples:

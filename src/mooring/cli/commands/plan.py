@@ -55,7 +55,7 @@ def plan(
 ) -> None:
     """Show what applying manifests would change, where the pods would go, and what would not fit or be refused.
 
-    A live server answers a dry run; its quotas, policies and webhooks count. Nothing is changed.
+    A live server evaluates the manifests in a dry run, with its quotas, policies and webhooks. Nothing is changed.
 
     \b
     Examples:

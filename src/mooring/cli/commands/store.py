@@ -228,8 +228,8 @@ async def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
 async def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
     """Compact a store up to a revision, and shrink its file.
 
-    Servers do this by themselves. A data directory can be compacted only while no server runs on it; etcd can be
-    at any time, but gives the space back only when you `etcdctl defrag` it.
+    Servers do this by themselves. A data directory can be compacted only while no server runs on it; etcd can
+    be compacted at any time, but its files shrink only after `etcdctl defrag`.
 
     \b
     Examples:

@@ -89,7 +89,8 @@ def up(
 ) -> None:
     """Run a whole control plane: API server, scheduler, controllers and simulated nodes.
 
-    All state is in the data directory and survives a restart. Ctrl-C stops it, twice at once.
+    All state is in the data directory and survives a restart. Ctrl-C stops it, a second Ctrl-C
+    at once.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`mooring upgrade-check`: whether an upgrade of the whole cluster gets through, and whether there is a way back.
+"""`mooring upgrade-check`: check an upgrade of the whole cluster, and its rollback.
 
 Exit codes: 0 when it passes, 3 when it passes with warnings, 1 when it does not pass, 2 for a wrong call or a cluster
 that cannot be read, 130 after Ctrl-C (what is known by then is printed).
@@ -61,9 +61,15 @@ _INTERRUPTED = 130
 )
 @click.option("--pool-label", default="", metavar="KEY", help="The label that names a pool.  [default: the provider's]")
 @click.option("--order", type=click.Choice(["name", "age"]), default="name", help="The order of the nodes of a pool.")
-@click.option("--node-time", type=Duration(), default=120.0, show_default="2m", help="From an empty node to Ready.")
 @click.option(
-    "--start-time", type=Duration(), default=10.0, show_default="10s", help="From binding to Ready, if not measured."
+    "--node-time", type=Duration(), default=120.0, show_default="2m", help="The time from an empty node to a Ready one."
+)
+@click.option(
+    "--start-time",
+    type=Duration(),
+    default=10.0,
+    show_default="10s",
+    help="The time from a pod's binding to Ready, if not measured.",
 )
 @click.option("--drain-timeout", type=Duration(), default=3600.0, show_default="1h", help="How long a drain may take.")
 @click.option("--force-after", type=Duration(), help="Delete pods in spite of disruption budgets after this time.")
@@ -92,7 +98,7 @@ def upgrade_check(
     output: str,
     html_path: Path | None,
 ) -> None:
-    """Check whether an upgrade gets through: APIs and fields, every node drained in virtual time, and the way back.
+    """Check whether an upgrade succeeds: APIs, fields, drains of all nodes in virtual time, and the rollback.
 
     Nothing is changed. The cluster is live, a dump or a directory of manifests.
 

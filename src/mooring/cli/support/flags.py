@@ -172,8 +172,8 @@ component_flags = group_flags(
         multiple=True,
         callback=single_value,
         shell_complete=completions.min_compatibility_versions,
-        help="Write only what this version can read: "
-        f"{OLDEST_MIN_COMPATIBILITY}, or one before an older emulation version, to the emulation version.  "
+        help="Write only what this version can read, at most the emulation version and at least "
+        f"{OLDEST_MIN_COMPATIBILITY}, or the predecessor of an older emulation version.  "
         "[default: emulation version minus one]",
     ),
     click.option(
