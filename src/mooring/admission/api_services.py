@@ -47,7 +47,7 @@ class APIServiceStrategy(Strategy[v1.APIService]):
         return check
 
     def validate(self, obj: v1.APIService, old: v1.APIService | None, request: Request) -> Errors:
-        return _validate_versions(obj.spec) + _validate_server(obj.spec)
+        return _validate_group_and_version(obj.spec) + _validate_service_reference(obj.spec)
 
     def validate_status(self, new: v1.APIService, old: v1.APIService, request: Request) -> Errors:
         return [
@@ -57,7 +57,7 @@ class APIServiceStrategy(Strategy[v1.APIService]):
         ]
 
 
-def _validate_versions(spec: v1.APIServiceSpec) -> Errors:
+def _validate_group_and_version(spec: v1.APIServiceSpec) -> Errors:
     errors: Errors = []
     detail = "only v1 may have an empty group and it better be legacy kube"
     errors += checks.require(spec.group or spec.version == "v1", _SPEC.child("group"), detail)
@@ -69,7 +69,7 @@ def _validate_versions(spec: v1.APIServiceSpec) -> Errors:
     return errors
 
 
-def _validate_server(spec: v1.APIServiceSpec) -> Errors:
+def _validate_service_reference(spec: v1.APIServiceSpec) -> Errors:
     service, skips = spec.service, _SPEC.child("insecureSkipTLSVerify")
     errors: Errors = []
     if service is None:

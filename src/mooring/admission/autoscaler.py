@@ -51,7 +51,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[Autoscaler]):
         errors += checks.invalid_if(most < 0, here, most, "must be greater than or equal to 1")
         is_less = least is not None and most < least
         errors += checks.invalid_if(is_less, here, most, "must be greater than or equal to `minReplicas`")
-        errors += _validate_reference(spec.scale_target_ref, _SPEC.child("scaleTargetRef"), needs_group=True)
+        errors += _validate_object_reference(spec.scale_target_ref, _SPEC.child("scaleTargetRef"), needs_group=True)
         metrics = _SPEC.child("metrics")
         errors += checks.validate_items(spec.metrics, metrics, _validate_metric)
         cannot_wake = least == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics)
@@ -59,7 +59,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[Autoscaler]):
         errors += checks.forbidden_if(cannot_wake, metrics, detail)
         given = checks.fields(spec.behavior, "scaleUp", "scaleDown") if spec.behavior is not None else ()
         for name, rules in given:
-            errors += checks.optional(rules, _SPEC.child("behavior", name), _validate_behavior)
+            errors += checks.optional(rules, _SPEC.child("behavior", name), _validate_scaling_rules)
         return errors
 
     def validate_status(self, new: Autoscaler, old: Autoscaler, request: Request) -> Errors:
@@ -80,7 +80,7 @@ def _default_scaling_rules(
     return rules
 
 
-def _validate_reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> Errors:
+def _validate_object_reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> Errors:
     errors = checks.require_name(reference.kind, path.child("kind"), names.path_segment_name)
     errors += checks.require_name(reference.name, path.child("name"), names.path_segment_name)
     here, version = path.child("apiVersion"), reference.api_version
@@ -119,10 +119,12 @@ def _validate_metric_source(source: Any, path: Path) -> Errors:
         case _:
             errors = []
             if isinstance(source, v2.ObjectMetricSource):
-                errors += _validate_reference(source.described_object, path.child("describedObject"), needs_group=False)
+                errors += _validate_object_reference(
+                    source.described_object, path.child("describedObject"), needs_group=False
+                )
             at, detail = path.child("metric", "name"), "must specify a metric name"
             errors += checks.require_name(source.metric.name, at, names.path_segment_name, detail)
-    errors += _validate_target(target, here)
+    errors += _validate_metric_target(target, here)
     match source:
         case v2.ObjectMetricSource():
             detail = "must set either a target value or averageValue"
@@ -143,7 +145,7 @@ def _validate_metric_source(source: Any, path: Path) -> Errors:
     return errors
 
 
-def _validate_target(target: v2.MetricTarget, path: Path) -> Errors:
+def _validate_metric_target(target: v2.MetricTarget, path: Path) -> Errors:
     here, use = path.child("type"), target.average_utilization
     errors = checks.require(target.type, here, "must specify a metric target type")
     detail = "must be either Utilization, Value, or AverageValue"
@@ -154,17 +156,17 @@ def _validate_target(target: v2.MetricTarget, path: Path) -> Errors:
     return errors + checks.positive(use, path.child("averageUtilization"), "must be greater than 0")
 
 
-def _validate_behavior(rules: v2.HPAScalingRules, path: Path) -> Errors:
+def _validate_scaling_rules(rules: v2.HPAScalingRules, path: Path) -> Errors:
     window, here = rules.stabilization_window_seconds, path.child("stabilizationWindowSeconds")
     errors = checks.invalid_if((window or 0) < 0, here, window, "must be greater than or equal to zero")
     errors += checks.maximum(window, _LONGEST_WINDOW, here)
     errors += checks.optional_one_of(rules.select_policy, _SELECT, path.child("selectPolicy"))
     errors += checks.require(rules.policies, path.child("policies"), "must specify at least one Policy")
-    errors += checks.validate_items(rules.policies or (), path.child("policies"), _validate_policy)
+    errors += checks.validate_items(rules.policies or (), path.child("policies"), _validate_scaling_policy)
     return errors + checks.non_negative_quantity(rules.tolerance, path.child("tolerance"))
 
 
-def _validate_policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
+def _validate_scaling_policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
     errors = checks.one_of(policy.type, _POLICIES, path.child("type"))
     errors += checks.positive(policy.value, path.child("value"))
     errors += checks.positive(policy.period_seconds, path.child("periodSeconds"))

@@ -53,7 +53,7 @@ class PodCertificateRequestStrategy(Strategy[v1.PodCertificateRequest]):
         for field, uid in checks.fields(spec, "podUID", "serviceAccountUID", "nodeUID"):
             errors += checks.invalid_if(not uid, _SPEC.child(field), uid, "must not be empty")
             errors += checks.limit_bytes(uid, _LONGEST_UID, _SPEC.child(field))
-        return errors + _validate_lifetime(spec) + _validate_key(spec)
+        return errors + _validate_requested_lifetime(spec) + _validate_pkcs10_request(spec)
 
     def validate_status(self, new: v1.PodCertificateRequest, old: v1.PodCertificateRequest, request: Request) -> Errors:
         conditions = _STATUS.child("conditions")
@@ -68,10 +68,10 @@ class PodCertificateRequestStrategy(Strategy[v1.PodCertificateRequest]):
             detail = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
             errors.append(field_errors.invalid(conditions, new.status.conditions[-1].type, detail))
         errors += checks.validate_conditions(new.status.conditions, conditions)
-        return errors or _validate_outcome(new.status, old.status)
+        return errors or _validate_certificate_outcome(new.status, old.status)
 
 
-def _validate_lifetime(spec: v1.PodCertificateRequestSpec) -> Errors:
+def _validate_requested_lifetime(spec: v1.PodCertificateRequestSpec) -> Errors:
     longest = _DAY if spec.signer_name.partition("/")[0].endswith("kubernetes.io") else 91 * _DAY
     seconds = spec.max_expiration_seconds or 0
     if _HOUR <= seconds <= longest:
@@ -80,7 +80,7 @@ def _validate_lifetime(spec: v1.PodCertificateRequestSpec) -> Errors:
     return [field_errors.invalid(here, seconds, f"must be in the range [{_HOUR}, {longest}]")]
 
 
-def _validate_key(spec: v1.PodCertificateRequestSpec) -> Errors:
+def _validate_pkcs10_request(spec: v1.PodCertificateRequestSpec) -> Errors:
     if not spec.stub_pkcs10_request:
         detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
         return [field_errors.invalid(_SPEC, OMIT_VALUE, detail)]
@@ -106,7 +106,7 @@ def _validate_key(spec: v1.PodCertificateRequestSpec) -> Errors:
     return [] if is_signed else [field_errors.invalid(_KEY, OMIT_VALUE, "invalid signature")]
 
 
-def _validate_outcome(new: v1.PodCertificateRequestStatus, old: v1.PodCertificateRequestStatus) -> Errors:
+def _validate_certificate_outcome(new: v1.PodCertificateRequestStatus, old: v1.PodCertificateRequestStatus) -> Errors:
     if old.conditions:
         detail = "immutable after PodCertificateRequest is issued, denied, or failed"
         return [] if new == old else [field_errors.invalid(_STATUS, new, detail)]
@@ -139,21 +139,21 @@ class ClusterTrustBundleStrategy(Strategy[v1.ClusterTrustBundle]):
     immutable = ("spec.signerName",)
 
     def name_check_for(self, obj: v1.ClusterTrustBundle, request: Request) -> NameCheck:
-        return _name_check_of(obj.spec.signer_name)
+        return _build_bundle_name_check(obj.spec.signer_name)
 
     def validate(self, obj: v1.ClusterTrustBundle, old: v1.ClusterTrustBundle | None, request: Request) -> Errors:
         spec, errors = obj.spec, Errors()
         if old is not None:
-            wrong = _name_check_of(spec.signer_name)(obj.metadata.name)
+            wrong = _build_bundle_name_check(spec.signer_name)(obj.metadata.name)
             errors += names.validate(Path("metadata.name"), obj.metadata.name, wrong)
         if spec.signer_name:
             errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         if old is None or spec.trust_bundle != old.spec.trust_bundle:
-            errors += _validate_bundle(spec.trust_bundle)
+            errors += _validate_trust_bundle(spec.trust_bundle)
         return errors
 
 
-def _name_check_of(signer: str) -> Callable[[str], names.Messages]:
+def _build_bundle_name_check(signer: str) -> Callable[[str], names.Messages]:
     def check(name: str) -> names.Messages:
         if not signer:
             if ":" in name:
@@ -167,7 +167,7 @@ def _name_check_of(signer: str) -> Callable[[str], names.Messages]:
     return check
 
 
-def _validate_bundle(text: str) -> Errors:
+def _validate_trust_bundle(text: str) -> Errors:
     if len(text.encode()) > _LARGEST:
         return [field_errors.too_long(_BUNDLE, _LARGEST)]
     problems: list[str] = []
@@ -216,16 +216,16 @@ def validate_signer_name(name: str, path: Path) -> Errors:
         return [field_errors.invalid(path, name, text)]
     domain, rest = parts
     errors = [field_errors.too_long(path, _MAX_DOMAIN_LENGTH)] if len(domain) > _MAX_DOMAIN_LENGTH else []
-    errors += _validate_labels(path, domain, names.dns1123_label)
+    errors += _validate_signer_labels(path, domain, names.dns1123_label)
     text = "should be a domain with at least two segments separated by dots"
     errors += checks.invalid_if("." not in domain, path, domain, text)
-    errors += _validate_labels(path, rest, names.dns1123_subdomain)
+    errors += _validate_signer_labels(path, rest, names.dns1123_subdomain)
     if len(name) > _MAX_LENGTH:
         errors.append(field_errors.too_long(path, _MAX_LENGTH))
     return errors
 
 
-def _validate_labels(path: Path, text: str, check: Callable[[str], names.Messages]) -> Errors:
+def _validate_signer_labels(path: Path, text: str, check: Callable[[str], names.Messages]) -> Errors:
     for label in text.split("."):
         if wrong := check(label):
             return [field_errors.invalid(path, text, f"validating label {go_quote(label)}: {why}") for why in wrong]
@@ -320,8 +320,8 @@ class CertificateStatusStrategy(StatusStrategy[SigningRequest]):
         errors += _validate_request_conditions(new.status.conditions)
         for kind in (v1.APPROVED, v1.DENIED, v1.FAILED):
             before, after = (
-                _conditions_of_type(old.status.conditions, kind),
-                _conditions_of_type(new.status.conditions, kind),
+                _select_conditions(old.status.conditions, kind),
+                _select_conditions(new.status.conditions, kind),
             )
             if len(after) < len(before):
                 text = f"updates may not remove a condition of type {go_quote(kind)}"
@@ -358,12 +358,12 @@ def _validate_request_conditions(conditions: _Conditions) -> Errors:
     return errors
 
 
-def _conditions_of_type(conditions: _Conditions, kind: str) -> _Conditions:
+def _select_conditions(conditions: _Conditions, kind: str) -> _Conditions:
     return [condition for condition in conditions if condition.type == kind]
 
 
 def _restore_conditions(new: _Conditions, old: _Conditions, kind: str) -> None:
-    before = _conditions_of_type(old, kind)
+    before = _select_conditions(old, kind)
     places = [index for index, condition in enumerate(new) if condition.type == kind]
     if len(before) == len(places):
         for place, condition in zip(places, before, strict=True):

@@ -91,18 +91,18 @@ def limit_items(items: Sized, limit: int, path: Path) -> Errors:
 
 
 @cache
-def _attributes(struct: type[msgspec.Struct]) -> dict[str, str]:
+def _attributes_by_json_name(struct: type[msgspec.Struct]) -> dict[str, str]:
     return dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
 
 
 def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
     """Return the values of all fields of a struct by their JSON names."""
-    return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
+    return {name: getattr(struct, attribute) for name, attribute in _attributes_by_json_name(type(struct)).items()}
 
 
 def fields(struct: msgspec.Struct, *names: str) -> list[tuple[str, Any]]:
     """Return (JSON name, value) for those fields of a struct whose JSON names are given."""
-    attributes = _attributes(type(struct))
+    attributes = _attributes_by_json_name(type(struct))
     return [(name, getattr(struct, attributes[name])) for name in names]
 
 
@@ -110,7 +110,7 @@ def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, deta
     """Return a `Required value` error for each field (by JSON name) that is empty; none if the struct is None."""
     if struct is None:
         return []
-    attributes = _attributes(type(struct))
+    attributes = _attributes_by_json_name(type(struct))
     return [field_errors.required(path.child(name), detail) for name in names if not getattr(struct, attributes[name])]
 
 
@@ -118,16 +118,16 @@ def immutable_fields(new: msgspec.Struct, old: msgspec.Struct | None, *paths: st
     """Return an error for each field in `paths`, such as `spec.selector`, that differs from `old`; none on create."""
     if old is None:
         return []
-    getters = [(path, _getter(type(new), path)) for path in paths]
+    getters = [(path, _build_getter(type(new), path)) for path in paths]
     changed = [(path, get(new)) for path, get in getters if get(new) != get(old)]
     return [field_errors.invalid(Path(path), value, IMMUTABLE) for path, value in changed]
 
 
 @cache
-def _getter(struct: type[msgspec.Struct], path: str) -> Callable[[msgspec.Struct], Any]:
+def _build_getter(struct: type[msgspec.Struct], path: str) -> Callable[[msgspec.Struct], Any]:
     attributes: list[str] = []
     for name in path.split("."):
-        attributes.append(_attributes(struct)[name])
+        attributes.append(_attributes_by_json_name(struct)[name])
         struct = get_type_hints(struct)[attributes[-1]]
     return attrgetter(".".join(attributes))
 

@@ -24,13 +24,13 @@ class ConfigMapStrategy(Strategy[ConfigMap]):
     def validate(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> Errors:
         errors = []
         if old is not None and old.immutable:
-            errors += _validate_immutable(obj.immutable, obj.data == old.data)
+            errors += _validate_immutable_data(obj.immutable, obj.data == old.data)
             errors += checks.forbidden_if(obj.binary_data != old.binary_data, _BINARY_DATA, WHEN_IMMUTABLE)
         for key in obj.data:
             if key in obj.binary_data or not names.is_valid_config_key(key):
-                errors += _validate_key(key, _DATA, "binaryData" if key in obj.binary_data else "")
+                errors += _validate_data_key(key, _DATA, "binaryData" if key in obj.binary_data else "")
         for key in obj.binary_data:
-            errors += _validate_key(key, _BINARY_DATA, "")
+            errors += _validate_data_key(key, _BINARY_DATA, "")
         left = MAX_BYTES - sum(map(len, obj.binary_data.values()))
         may_exceed = 4 * sum(map(len, obj.data.values())) > left  # a character has up to four bytes
         if may_exceed and sum(len(value.encode(errors="surrogatepass")) for value in obj.data.values()) > left:
@@ -52,7 +52,7 @@ class SecretStrategy(Strategy[Secret]):
         if old is not None:
             errors += checks.invalid_if(obj.type != old.type, Path("type"), obj.type, IMMUTABLE)
             if old.immutable:
-                errors += _validate_immutable(obj.immutable, obj.data == old.data)
+                errors += _validate_immutable_data(obj.immutable, obj.data == old.data)
         for key in obj.data:
             errors += names.validate(_DATA.key(key), key, names.config_map_key(key))
         if sum(map(len, obj.data.values())) > MAX_BYTES:
@@ -76,12 +76,12 @@ def _keep_secret_names(account: ServiceAccount) -> None:
     account.secrets = [ObjectReference(name=secret.name) for secret in account.secrets]
 
 
-def _validate_immutable(immutable: bool | None, same_data: bool) -> Errors:
+def _validate_immutable_data(immutable: bool | None, same_data: bool) -> Errors:
     errors = checks.forbidden_if(not immutable, Path("immutable"), WHEN_IMMUTABLE)
     return errors + checks.forbidden_if(not same_data, _DATA, WHEN_IMMUTABLE)
 
 
-def _validate_key(key: str, path: Path, also_in: str) -> Errors:
+def _validate_data_key(key: str, path: Path, also_in: str) -> Errors:
     wrong = names.config_map_key(key)
     errors = names.validate(path.key(key), key, wrong) if wrong else []
     errors += checks.invalid_if(also_in, path.key(key), key, f"duplicate of key present in {also_in}")
@@ -95,9 +95,9 @@ def _validate_secret_type(secret: Secret) -> Errors:
             if not secret.metadata.annotations.get(_SERVICE_ACCOUNT):
                 return [field_errors.required(Path("metadata.annotations").key(_SERVICE_ACCOUNT))]
         case "kubernetes.io/dockercfg":
-            return _validate_json(data, ".dockercfg")
+            return _validate_json_entry(data, ".dockercfg")
         case "kubernetes.io/dockerconfigjson":
-            return _validate_json(data, ".dockerconfigjson")
+            return _validate_json_entry(data, ".dockerconfigjson")
         case "kubernetes.io/basic-auth":
             if "username" not in data and "password" not in data:
                 return [field_errors.required(_DATA.key(key)) for key in ("username", "password")]
@@ -109,7 +109,7 @@ def _validate_secret_type(secret: Secret) -> Errors:
     return []
 
 
-def _validate_json(data: dict[str, bytes], key: str) -> Errors:
+def _validate_json_entry(data: dict[str, bytes], key: str) -> Errors:
     if key not in data:
         return [field_errors.required(_DATA.key(key))]
     try:

@@ -32,19 +32,21 @@ class EndpointsStrategy(Strategy[Endpoints]):
         if old is not None and obj.subsets == old.subsets:
             return []
         here, strict = Path("subsets"), request.options.strict_addresses
-        return checks.validate_items(obj.subsets, here, _validate_subset, strict)
+        return checks.validate_items(obj.subsets, here, _validate_endpoint_subset, strict)
 
 
-def _validate_subset(subset: EndpointSubset, path: Path, strict: bool) -> Errors:
+def _validate_endpoint_subset(subset: EndpointSubset, path: Path, strict: bool) -> Errors:
     errors: Errors = []
     if not subset.addresses and not subset.not_ready_addresses:
         errors.append(field_errors.required(path, "must specify `addresses` or `notReadyAddresses`"))
     for name, addresses in checks.fields(subset, "addresses", "notReadyAddresses"):
-        errors += checks.validate_items(addresses, path.child(name), _validate_address, strict)
-    return errors + checks.validate_items(subset.ports, path.child("ports"), _validate_port, len(subset.ports) > 1)
+        errors += checks.validate_items(addresses, path.child(name), _validate_endpoint_address, strict)
+    return errors + checks.validate_items(
+        subset.ports, path.child("ports"), _validate_endpoint_port, len(subset.ports) > 1
+    )
 
 
-def _validate_address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
+def _validate_endpoint_address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
     here = path.child("ip")
     errors = validate_legacy_ip(address.ip, here, strict=strict)
     if is_ip(address.ip):
@@ -55,7 +57,7 @@ def _validate_address(address: EndpointAddress, path: Path, strict: bool) -> Err
     return errors + checks.optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
 
 
-def _validate_port(port: EndpointPort, path: Path, needs_name: bool) -> Errors:
+def _validate_endpoint_port(port: EndpointPort, path: Path, needs_name: bool) -> Errors:
     errors = [field_errors.required(path.child("name"))] if needs_name and not port.name else []
     errors += checks.optional_name(port.name or None, path.child("name"), names.dns1123_label)
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
@@ -106,12 +108,12 @@ def _validate_slice_endpoints(endpoints: list[v1.Endpoint], kind: str, path: Pat
         if endpoint.hints is not None:
             hints, at = endpoint.hints, here.child("hints")
             zones, nodes = [each.name for each in hints.for_zones], [each.name for each in hints.for_nodes]
-            errors += _validate_hints(zones, at.child("forZones"), names.label_value)
-            errors += _validate_hints(nodes, at.child("forNodes"), names.dns1123_subdomain)
+            errors += _validate_topology_hints(zones, at.child("forZones"), names.label_value)
+            errors += _validate_topology_hints(nodes, at.child("forNodes"), names.dns1123_subdomain)
     return errors
 
 
-def _validate_hints(given: list[str], path: Path, check: Callable[[str], names.Messages]) -> Errors:
+def _validate_topology_hints(given: list[str], path: Path, check: Callable[[str], names.Messages]) -> Errors:
     if len(given) > MAX_HINTS:
         return [field_errors.too_many(path, len(given), MAX_HINTS)]
     errors, seen = Errors(), checks.Unique()
@@ -121,7 +123,7 @@ def _validate_hints(given: list[str], path: Path, check: Callable[[str], names.M
     return errors
 
 
-def _validate_domain(name: str, path: Path) -> Errors:
+def _validate_domain_name(name: str, path: Path) -> Errors:
     """Return errors for a domain name of fewer than two labels or with malformed ones; a trailing dot is allowed."""
     if not name:
         return [field_errors.required(path)]
@@ -141,7 +143,7 @@ def _validate_slice_addresses(addresses: list[str], kind: str, path: Path, stric
     for index, address in enumerate(addresses):
         here = path.index(index)
         if kind == "FQDN":
-            errors += _validate_domain(address, here)
+            errors += _validate_domain_name(address, here)
         elif kind in ("IPv4", "IPv6"):
             if kind == "IPv4":
                 wrong = validate_legacy_ip(address, here, strict=strict)

@@ -23,23 +23,23 @@ class EventStrategy(Strategy[Event]):
             new_sort: Errors = []
         else:
             agrees = bool(involved) or namespace in ("default", "kube-system")
-            new_sort = _validate_new_form(obj)
+            new_sort = _validate_event_time_form(obj)
         errors = [] if agrees else [field_errors.invalid(_NAMESPACE, involved, "does not match event.namespace")]
         errors += new_sort
         return errors + names.validate(Path("namespace"), namespace, names.dns1123_subdomain(namespace))
 
 
-def _validate_new_form(event: Event) -> Errors:
+def _validate_event_time_form(event: Event) -> Errors:
     reporter = Path("reportingComponent")
     errors = checks.require(event.reporting_component, reporter)
     errors += names.validate_label_key(event.reporting_component, reporter)
     for name, value in checks.fields(event, "reportingInstance", "action", "reason"):
         errors += checks.require(value, Path(name))
-        errors += _validate_limit_text(value, _MAX_BYTES, Path(name))
-    return errors + _validate_limit_text(event.message, _MAX_NOTE_BYTES, Path("message"))
+        errors += _validate_max_bytes(value, _MAX_BYTES, Path(name))
+    return errors + _validate_max_bytes(event.message, _MAX_NOTE_BYTES, Path("message"))
 
 
-def _validate_limit_text(text: str, limit: int, path: Path) -> Errors:
+def _validate_max_bytes(text: str, limit: int, path: Path) -> Errors:
     if len(text.encode(errors="surrogatepass")) <= limit:
         return []
     return [field_errors.invalid(path, "", f"can have at most {limit} characters")]

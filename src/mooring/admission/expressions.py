@@ -81,7 +81,7 @@ def build_check(environment: Callable[[], "Environment"], results: tuple[str, ..
 
     @lru_cache(maxsize=_REMEMBERED)
     def check(expression: str) -> ExpressionError | None:
-        return _find_error(environment().compile(expression), results)
+        return _find_expression_error(environment().compile(expression), results)
 
     return check
 
@@ -95,7 +95,7 @@ def find_compile_problem(program: "Program", begin: str = "compilation failed: "
     return begin + "\n".join(map(str, program.issues))
 
 
-def _find_error(program: "Program", results: tuple[str, ...]) -> ExpressionError | None:
+def _find_expression_error(program: "Program", results: tuple[str, ...]) -> ExpressionError | None:
     if program.issues:
         detail = find_compile_problem(program)
         fault = ExpressionFault.INTERNAL if detail.startswith(NOT_INSTANTIATED) else ExpressionFault.INVALID

@@ -52,15 +52,15 @@ def _build_schema(
     return v1.FlowSchema(kind="FlowSchema", api_version=_API, metadata=_build_metadata(name), spec=spec)
 
 
-def _group_subjects(*names: str) -> list[v1.Subject]:
+def _build_group_subjects(*names: str) -> list[v1.Subject]:
     return [v1.Subject(kind="Group", group=v1.GroupSubject(name=name)) for name in names]
 
 
-def _user_subjects(*names: str) -> list[v1.Subject]:
+def _build_user_subjects(*names: str) -> list[v1.Subject]:
     return [v1.Subject(kind="User", user=v1.UserSubject(name=name)) for name in names]
 
 
-def _rules_for_everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubjects:
+def _build_rules_for_everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubjects:
     resources = v1.ResourcePolicyRule(
         verbs=[ALL], api_groups=[ALL], resources=[ALL], namespaces=[ALL], cluster_scope=True
     )
@@ -68,18 +68,21 @@ def _rules_for_everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubje
     return v1.PolicyRulesWithSubjects(subjects=subjects, resource_rules=[resources], non_resource_rules=[paths])
 
 
-def _lease_rule(*verbs: str) -> v1.ResourcePolicyRule:
+def _build_lease_rule(*verbs: str) -> v1.ResourcePolicyRule:
     return v1.ResourcePolicyRule(
         verbs=[*verbs], api_groups=["coordination.k8s.io"], resources=["leases"], namespaces=[ALL]
     )
 
 
-_ALL_USERS = _group_subjects("system:unauthenticated", "system:authenticated")
-_NODES = _group_subjects("system:nodes")
+_ALL_USERS = _build_group_subjects("system:unauthenticated", "system:authenticated")
+_NODES = _build_group_subjects("system:nodes")
 _SYSTEM_ACCOUNTS = [
     v1.Subject(kind="ServiceAccount", service_account=v1.ServiceAccountSubject(namespace="kube-system", name=ALL))
 ]
-_MANAGER, _SCHEDULER = _user_subjects("system:kube-controller-manager"), _user_subjects("system:kube-scheduler")
+_MANAGER, _SCHEDULER = (
+    _build_user_subjects("system:kube-controller-manager"),
+    _build_user_subjects("system:kube-scheduler"),
+)
 _PROBES = v1.NonResourcePolicyRule(verbs=["get"], non_resource_urls=["/healthz", "/readyz", "/livez"])
 _OWN_NODE = v1.ResourcePolicyRule(
     verbs=[ALL], api_groups=[""], resources=["nodes", "nodes/status"], namespaces=[ALL], cluster_scope=True
@@ -103,8 +106,8 @@ MANDATORY_LEVELS = {
     ),
 }
 MANDATORY_SCHEMAS = {
-    EXEMPT: _build_schema(EXEMPT, EXEMPT, 1, "", _rules_for_everything(_group_subjects("system:masters"))),
-    CATCH_ALL: _build_schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _rules_for_everything(_ALL_USERS)),
+    EXEMPT: _build_schema(EXEMPT, EXEMPT, 1, "", _build_rules_for_everything(_build_group_subjects("system:masters"))),
+    CATCH_ALL: _build_schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _build_rules_for_everything(_ALL_USERS)),
 }
 SUGGESTED_LEVELS = (
     _build_queued_level("system", 30, 33, 64, 6),
@@ -125,7 +128,7 @@ SUGGESTED_SCHEMAS = (
         "ByUser",
         v1.PolicyRulesWithSubjects(
             subjects=[*_MANAGER, *_SCHEDULER, *_SYSTEM_ACCOUNTS],
-            resource_rules=[_lease_rule("get", "create", "update")],
+            resource_rules=[_build_lease_rule("get", "create", "update")],
         ),
     ),
     _build_schema(
@@ -133,22 +136,28 @@ SUGGESTED_SCHEMAS = (
         "node-high",
         400,
         "ByUser",
-        v1.PolicyRulesWithSubjects(subjects=_NODES, resource_rules=[_OWN_NODE, _lease_rule(ALL)]),
+        v1.PolicyRulesWithSubjects(subjects=_NODES, resource_rules=[_OWN_NODE, _build_lease_rule(ALL)]),
     ),
-    _build_schema("system-nodes", "system", 500, "ByUser", _rules_for_everything(_NODES)),
-    _build_schema("kube-controller-manager", "workload-high", 800, "ByNamespace", _rules_for_everything(_MANAGER)),
-    _build_schema("kube-scheduler", "workload-high", 800, "ByNamespace", _rules_for_everything(_SCHEDULER)),
+    _build_schema("system-nodes", "system", 500, "ByUser", _build_rules_for_everything(_NODES)),
     _build_schema(
-        "kube-system-service-accounts", "workload-high", 900, "ByNamespace", _rules_for_everything(_SYSTEM_ACCOUNTS)
+        "kube-controller-manager", "workload-high", 800, "ByNamespace", _build_rules_for_everything(_MANAGER)
+    ),
+    _build_schema("kube-scheduler", "workload-high", 800, "ByNamespace", _build_rules_for_everything(_SCHEDULER)),
+    _build_schema(
+        "kube-system-service-accounts",
+        "workload-high",
+        900,
+        "ByNamespace",
+        _build_rules_for_everything(_SYSTEM_ACCOUNTS),
     ),
     _build_schema(
         "service-accounts",
         "workload-low",
         9000,
         "ByUser",
-        _rules_for_everything(_group_subjects("system:serviceaccounts")),
+        _build_rules_for_everything(_build_group_subjects("system:serviceaccounts")),
     ),
-    _build_schema("global-default", "global-default", 9900, "ByUser", _rules_for_everything(_ALL_USERS)),
+    _build_schema("global-default", "global-default", 9900, "ByUser", _build_rules_for_everything(_ALL_USERS)),
 )
 
 
@@ -169,10 +178,10 @@ class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
         fixed = MANDATORY_SCHEMAS.get(obj.metadata.name)
         detail = f"spec of '{obj.metadata.name}' must equal the fixed value"
         errors += checks.invalid_if(fixed is not None and obj.spec != fixed.spec, _SPEC, obj.spec, detail)
-        return errors + _validate_conditions(obj.status.conditions)
+        return errors + _validate_condition_types(obj.status.conditions)
 
     def validate_status(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> Errors:
-        return _validate_conditions(new.status.conditions)
+        return _validate_condition_types(new.status.conditions)
 
 
 def _validate_flow_schema(obj: v1.FlowSchema) -> Errors:
@@ -186,12 +195,12 @@ def _validate_flow_schema(obj: v1.FlowSchema) -> Errors:
         errors.append(field_errors.not_supported(_SPEC.child("distinguisherMethod", "type"), method, _METHODS))
     level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
     errors += checks.require_name(level, at, names.dns1123_subdomain, "must reference a priority level")
-    return errors + checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_rule)
+    return errors + checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_policy_rule)
 
 
-def _validate_rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
+def _validate_policy_rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
     resources, others = rule.resource_rules, rule.non_resource_rules
-    errors = checks.validate_items(rule.subjects, path.child("subjects"), _validate_subject)
+    errors = checks.validate_items(rule.subjects, path.child("subjects"), _validate_flow_subject)
     errors += checks.require(rule.subjects, path.child("subjects"), "subjects must contain at least one value")
     detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
     errors += checks.require(resources or others, path, detail)
@@ -199,7 +208,7 @@ def _validate_rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
     return errors + checks.validate_items(others, path.child("nonResourceRules"), _validate_non_resource_rule)
 
 
-def _validate_subject(subject: v1.Subject, path: Path) -> Errors:
+def _validate_flow_subject(subject: v1.Subject, path: Path) -> Errors:
     wanted = _SUBJECTS.get(subject.kind)
     if wanted is None:
         return [field_errors.not_supported(path.child("kind"), subject.kind, sorted(_SUBJECTS))]
@@ -285,7 +294,7 @@ def _find_url_problem(url: str) -> str:
     return "wildcard can only do suffix matching" if stars > 1 or (stars and not url.endswith("/*")) else ""
 
 
-def _validate_conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
+def _validate_condition_types(conditions: list[v1.FlowSchemaCondition]) -> Errors:
     errors: Errors = []
     seen = checks.Unique()
     for index, condition in enumerate(conditions):
@@ -307,16 +316,16 @@ class PriorityLevelStrategy(Strategy[PriorityLevel]):
 
     def validate(self, obj: PriorityLevel, old: PriorityLevel | None, request: Request) -> Errors:
         return (
-            _validate_level(obj.spec, obj.metadata.name)
-            + _validate_mandatory(obj)
-            + _validate_conditions([*obj.status.conditions])
+            _validate_level_spec(obj.spec, obj.metadata.name)
+            + _validate_mandatory_level(obj)
+            + _validate_condition_types([*obj.status.conditions])
         )
 
     def validate_status(self, new: PriorityLevel, old: PriorityLevel, request: Request) -> Errors:
-        return _validate_conditions([*new.status.conditions])
+        return _validate_condition_types([*new.status.conditions])
 
 
-def _validate_mandatory(obj: PriorityLevel) -> Errors:
+def _validate_mandatory_level(obj: PriorityLevel) -> Errors:
     name, spec = obj.metadata.name, obj.spec
     fixed = MANDATORY_LEVELS.get(name)
     if fixed is None:
@@ -328,7 +337,7 @@ def _validate_mandatory(obj: PriorityLevel) -> Errors:
     return checks.invalid_if(spec != fixed.spec, _SPEC, spec, f"spec of '{name}' must equal the fixed value")
 
 
-def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
+def _validate_level_spec(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
     errors: Errors = []
     here = _SPEC.child("type")
     if (name == EXEMPT) != (spec.type == "Exempt"):
@@ -337,23 +346,23 @@ def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Error
         errors += checks.forbidden_if(given is not None and spec.type != kind, _SPEC.child(field), "")
     match spec.type:
         case "Exempt":
-            errors += checks.optional(spec.exempt, _SPEC.child("exempt"), _validate_shares)
+            errors += checks.optional(spec.exempt, _SPEC.child("exempt"), _validate_exempt_level)
         case "Limited":
             errors += checks.require(spec.limited is not None, _SPEC.child("limited"))
-            errors += checks.optional(spec.limited, _SPEC.child("limited"), _validate_limited)
+            errors += checks.optional(spec.limited, _SPEC.child("limited"), _validate_limited_level)
         case _:
             errors += checks.require_one_of(spec.type, ("Exempt", "Limited"), here)
     if spec.limited is not None:  # whichever the type is
-        errors += _validate_response(spec.limited.limit_response, _SPEC.child("limited", "limitResponse"))
+        errors += _validate_limit_response(spec.limited.limit_response, _SPEC.child("limited", "limitResponse"))
     return errors
 
 
-def _validate_shares(exempt: v1.ExemptPriorityLevelConfiguration, path: Path) -> Errors:
-    errors = _non_negative(exempt.nominal_concurrency_shares, path.child("nominalConcurrencyShares"))
+def _validate_exempt_level(exempt: v1.ExemptPriorityLevelConfiguration, path: Path) -> Errors:
+    errors = _validate_non_negative(exempt.nominal_concurrency_shares, path.child("nominalConcurrencyShares"))
     return errors + _validate_percentage(exempt.lendable_percent, path.child("lendablePercent"))
 
 
-def _non_negative(value: int | None, path: Path, intro: str = "") -> Errors:
+def _validate_non_negative(value: int | None, path: Path, intro: str = "") -> Errors:
     return checks.invalid_if((value or 0) < 0, path, value, f"{intro}must be a non-negative integer")
 
 
@@ -361,26 +370,26 @@ def _validate_percentage(value: int | None, path: Path) -> Errors:
     return checks.invalid_if(not 0 <= (value or 0) <= 100, path, value, "must be between 0 and 100, inclusive")
 
 
-def _validate_limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
-    errors = _non_negative(limited.nominal_concurrency_shares, path.child("nominalConcurrencyShares"))
+def _validate_limited_level(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
+    errors = _validate_non_negative(limited.nominal_concurrency_shares, path.child("nominalConcurrencyShares"))
     response, here = limited.limit_response, path.child("limitResponse")
     errors += checks.optional_one_of(response.type or None, ("Queue", "Reject"), here.child("type"))
     if response.type == "Queue":
-        errors += checks.optional(response.queuing, here.child("queuing"), _validate_queues)
+        errors += checks.optional(response.queuing, here.child("queuing"), _validate_queuing)
     errors += _validate_percentage(limited.lendable_percent, path.child("lendablePercent"))
-    return errors + _non_negative(
+    return errors + _validate_non_negative(
         limited.borrowing_limit_percent, path.child("borrowingLimitPercent"), "if specified, "
     )
 
 
-def _validate_response(response: v1.LimitResponse, path: Path) -> Errors:
+def _validate_limit_response(response: v1.LimitResponse, path: Path) -> Errors:
     here, errors = path.child("queuing"), checks.require(response.type, path.child("type"))
     if response.type == "Queue":
         return errors + checks.require(response.queuing, here)
     return errors + checks.forbidden_if(response.queuing is not None, here, "")
 
 
-def _validate_queues(queuing: v1.QueuingConfiguration, path: Path) -> Errors:
+def _validate_queuing(queuing: v1.QueuingConfiguration, path: Path) -> Errors:
     queues, hand, here, at = queuing.queues, queuing.hand_size, path.child("queues"), path.child("handSize")
     errors = checks.positive(queuing.queue_length_limit, path.child("queueLengthLimit"), "must be positive")
     errors += checks.positive(queues, here, "must be positive")

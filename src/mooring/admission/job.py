@@ -64,7 +64,9 @@ class JobStrategy(workload.TemplateStrategy[v1.Job]):
         errors += checks.require(spec.selector is not None, workload.SPEC.child("selector"))
         errors += checks.optional(spec.selector, workload.SPEC.child("selector"), label_selector.validate)
         errors += workload.validate_selector_matches(spec.selector, spec.template, workload.TEMPLATE)
-        return errors + (_validate_indexed_name(obj) if old is None else _validate_changes(obj, old, request))
+        return errors + (
+            _validate_indexed_pod_name(obj) if old is None else _validate_immutable_job_fields(obj, old, request)
+        )
 
     def validate_status(self, new: v1.Job, old: v1.Job, request: Request) -> Errors:
         return checks.non_negative_fields(
@@ -133,7 +135,7 @@ def validate_job_spec(spec: v1.JobSpec, old: v1.JobSpec | None, path: Path, requ
 
 def _validate_completion_mode(spec: v1.JobSpec, path: Path) -> Errors:
     if spec.completion_mode == "Indexed":
-        return _validate_indexed(spec, path)
+        return _validate_indexed_job(spec, path)
     errors = checks.optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
     if errors:
         return errors
@@ -142,7 +144,7 @@ def _validate_completion_mode(spec: v1.JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_indexed(spec: v1.JobSpec, path: Path) -> Errors:
+def _validate_indexed_job(spec: v1.JobSpec, path: Path) -> Errors:
     completions, parallel, failed = spec.completions, spec.parallelism, spec.max_failed_indexes
     here, at = path.child("maxFailedIndexes"), path.child("parallelism")
     errors = checks.require(completions is not None, path.child("completions"), "when completion mode is Indexed")
@@ -174,7 +176,7 @@ def _validate_restart_policy(spec: v1.JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_indexed_name(job: v1.Job) -> Errors:
+def _validate_indexed_pod_name(job: v1.Job) -> Errors:
     completions = job.spec.completions
     if job.spec.completion_mode != "Indexed" or not completions or completions < 0:
         return []
@@ -185,19 +187,19 @@ def _validate_indexed_name(job: v1.Job) -> Errors:
     return [field_errors.invalid(Path("metadata.name"), job.metadata.name, detail)]
 
 
-def _validate_changes(job: v1.Job, old: v1.Job, request: Request) -> Errors:
+def _validate_immutable_job_fields(job: v1.Job, old: v1.Job, request: Request) -> Errors:
     new, before = job.spec, old.spec
-    errors = _validate_completions(new, before)
+    errors = _validate_completions_change(new, before)
     errors += checks.immutable_fields(job, old, "spec.selector")
     template = before.template
-    if _may_change_directives(old, request):
+    if _may_change_scheduling(old, request):
         template = _with_scheduling_directives(new.template, before.template)
     errors += checks.invalid_if(new.template != template, workload.TEMPLATE, new.template, IMMUTABLE)
     others = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
     return errors + checks.immutable_fields(job, old, *(f"spec.{name}" for name in others))
 
 
-def _validate_completions(new: v1.JobSpec, old: v1.JobSpec) -> Errors:
+def _validate_completions_change(new: v1.JobSpec, old: v1.JobSpec) -> Errors:
     if new.completions == old.completions:
         return []
     here = workload.SPEC.child("completions")
@@ -208,7 +210,7 @@ def _validate_completions(new: v1.JobSpec, old: v1.JobSpec) -> Errors:
     return [field_errors.invalid(here, new.completions, "can only be modified in tandem with spec.parallelism")]
 
 
-def _may_change_directives(old: v1.Job, request: Request) -> bool:
+def _may_change_scheduling(old: v1.Job, request: Request) -> bool:
     if not old.spec.suspend:
         return False
     if old.status.start_time is None:
@@ -252,14 +254,14 @@ def validate_failure_policy(spec: v1.JobSpec, path: Path) -> Errors:
 
 
 def _validate_failure_rule(rule: v1.PodFailurePolicyRule, spec: v1.JobSpec, path: Path, containers: set[str]) -> Errors:
-    errors = _validate_one_of(rule.action, _ACTIONS, path.child("action"))
+    errors = _validate_choice(rule.action, _ACTIONS, path.child("action"))
     if rule.action == "FailIndex" and spec.backoff_limit_per_index is None:
         detail = "requires the backoffLimitPerIndex to be set"
         errors.append(field_errors.invalid(path.child("action"), rule.action, detail))
     codes, patterns = rule.on_exit_codes, rule.on_pod_conditions
     errors += checks.optional(codes, path.child("onExitCodes"), _validate_exit_codes, containers)
     if patterns:
-        errors += _validate_conditions(patterns, path.child("onPodConditions"))
+        errors += _validate_condition_patterns(patterns, path.child("onPodConditions"))
     detail = "specifying both OnExitCodes and OnPodConditions is not supported"
     errors += checks.invalid_if(codes is not None and patterns, path, OMIT_VALUE, detail)
     detail = "specifying one of OnExitCodes and OnPodConditions is required"
@@ -267,24 +269,24 @@ def _validate_failure_rule(rule: v1.PodFailurePolicyRule, spec: v1.JobSpec, path
     return errors
 
 
-def _validate_one_of(value: str, supported: tuple[str, ...], path: Path) -> Errors:
+def _validate_choice(value: str, supported: tuple[str, ...], path: Path) -> Errors:
     if not value:
         shown = " ".join(f'"{each}"' for each in supported)
         return [field_errors.required(path, f"valid values: [{shown}]")]
     return checks.one_of(value, supported, path)
 
 
-def _validate_conditions(patterns: list[v1.PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
+def _validate_condition_patterns(patterns: list[v1.PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
     errors = checks.limit_items(patterns, _MAX_PATTERNS, path)
     for index, pattern in enumerate(patterns):
         here = path.index(index)
         errors += names.validate(here.child("type"), pattern.type, names.label_key(pattern.type))
-        errors += _validate_one_of(pattern.status, checks.STATUSES, here.child("status"))
+        errors += _validate_choice(pattern.status, checks.STATUSES, here.child("status"))
     return errors
 
 
 def _validate_exit_codes(codes: v1.PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> Errors:
-    errors = _validate_one_of(codes.operator, _OPERATORS, path.child("operator"))
+    errors = _validate_choice(codes.operator, _OPERATORS, path.child("operator"))
     if codes.container_name is not None and codes.container_name not in containers:
         detail = "must be one of the container or initContainer names in the pod template"
         errors.append(field_errors.invalid(path.child("containerName"), codes.container_name, detail))

@@ -27,13 +27,13 @@ def set_defaults(pod: Pod, request: Request) -> None:
             text
             for what, containers in (("container", pod.spec.containers), ("init container", pod.spec.init_containers))
             for container in containers
-            for text in _default_container(container, items, f"{what} {container.name}")
+            for text in _set_container_defaults(container, items, f"{what} {container.name}")
         ]
         if set_here:
             pod.metadata.annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(set_here)}"
 
 
-def _default_container(container: Container, items: list[LimitRangeItem], name: str) -> Iterator[str]:
+def _set_container_defaults(container: Container, items: list[LimitRangeItem], name: str) -> Iterator[str]:
     resources = container.resources
     for what, given, defaults in (
         ("request", resources.requests, [item.default_request for item in items]),
@@ -59,7 +59,7 @@ def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
             text
             for item in each.spec.limits
             if item.type == "PersistentVolumeClaim"
-            for constraint in (_find_minimum_problems, _find_request_problems)
+            for constraint in (_find_minimum_problems, _find_maximum_request_problems)
             for text in constraint(item, claim.spec.resources.requests, {})
         ]
         _raise_forbidden(found, "persistentvolumeclaims", claim.metadata.name)
@@ -111,7 +111,7 @@ def _find_maximum_problems(item: LimitRangeItem, requests: Resources, limits: Re
             yield f"{rule}, but request is {request}"
 
 
-def _find_request_problems(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:  # noqa: ARG001 - claims have no limits that count
+def _find_maximum_request_problems(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:  # noqa: ARG001 - claims have no limits that count
     for name, most in sorted(item.max.items()):
         rule = f"maximum {name} usage per {item.type} is {most}"
         request = requests.get(name)

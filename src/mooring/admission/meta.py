@@ -184,7 +184,7 @@ def _validate_new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> Er
 def _validate_managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> Errors:
     errors: Errors = []
     for index, entry in enumerate(entries):
-        if _is_valid_entry(entry):
+        if _is_valid_managed_fields_entry(entry):
             continue
         here = path.child("managedFields").index(index)
         if entry.operation not in ("Apply", "Update"):
@@ -198,7 +198,7 @@ def _validate_managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> E
     return errors
 
 
-def _is_valid_entry(entry: ManagedFieldsEntry) -> bool:
+def _is_valid_managed_fields_entry(entry: ManagedFieldsEntry) -> bool:
     return (
         entry.operation in ("Apply", "Update")
         and entry.fields_type in ("", "FieldsV1")

@@ -34,9 +34,11 @@ class IngressStrategy(Strategy[v1.Ingress]):
         errors: Errors = []
         if not spec.rules and spec.default_backend is None:
             errors.append(field_errors.invalid(_SPEC, None, "either `defaultBackend` or `rules` must be specified"))
-        errors += checks.optional(spec.default_backend, _SPEC.child("defaultBackend"), _validate_backend, request)
-        errors += checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_rule, request)
-        errors += checks.validate_items(spec.tls, _SPEC.child("tls"), _validate_tls)
+        errors += checks.optional(
+            spec.default_backend, _SPEC.child("defaultBackend"), _validate_ingress_backend, request
+        )
+        errors += checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_ingress_rule, request)
+        errors += checks.validate_items(spec.tls, _SPEC.child("tls"), _validate_ingress_tls)
         errors += checks.optional_name(
             spec.ingress_class_name, _SPEC.child("ingressClassName"), names.dns1123_subdomain
         )
@@ -50,7 +52,9 @@ class IngressStrategy(Strategy[v1.Ingress]):
             if way.ip:
                 strict = request.options.strict_addresses and way.ip not in stored
                 errors += addresses.validate_legacy_ip(way.ip, here.child("ip"), strict=strict)
-            errors += _validate_host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
+            errors += (
+                _validate_ingress_host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
+            )
         return errors
 
     def warnings(self, new: v1.Ingress, old: v1.Ingress | None, request: Request) -> list[str]:
@@ -67,23 +71,23 @@ def _validate_class_annotation(obj: v1.Ingress) -> Errors:
     return [field_errors.invalid(here, said, "must match `ingressClassName` when both are specified")]
 
 
-def _validate_rule(rule: v1.IngressRule, path: Path, request: Request) -> Errors:
-    errors = _validate_host(rule.host, path.child("host")) if rule.host else []
+def _validate_ingress_rule(rule: v1.IngressRule, path: Path, request: Request) -> Errors:
+    errors = _validate_ingress_host(rule.host, path.child("host")) if rule.host else []
     if rule.http is None:
         return errors
     here = path.child("http", "paths")
     errors += checks.require(rule.http.paths, here)
-    errors += checks.validate_items(rule.http.paths, here, _validate_path, request)
+    errors += checks.validate_items(rule.http.paths, here, _validate_ingress_path, request)
     return errors
 
 
-def _validate_host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
+def _validate_ingress_host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
     errors = checks.invalid_if(addresses.is_ip(host), path, host, "must be a DNS name, not an IP address")
     check = names.wildcard_dns1123_subdomain if wildcards and "*" in host else names.dns1123_subdomain
     return errors + names.validate(path, host, check(host))
 
 
-def _validate_path(each: v1.HTTPIngressPath, path: Path, request: Request) -> Errors:
+def _validate_ingress_path(each: v1.HTTPIngressPath, path: Path, request: Request) -> Errors:
     if each.path_type is None:
         return [field_errors.required(path.child("pathType"), "pathType must be specified")]
     here, text = path.child("path"), each.path
@@ -96,20 +100,20 @@ def _validate_path(each: v1.HTTPIngressPath, path: Path, request: Request) -> Er
         problems += ["must be an absolute path"] if text and not text.startswith("/") else []
     errors = names.validate(here, text, tuple(problems))
     errors += checks.one_of(each.path_type, _PATH_TYPES, path.child("pathType"))
-    return errors + _validate_backend(each.backend, path.child("backend"), request)
+    return errors + _validate_ingress_backend(each.backend, path.child("backend"), request)
 
 
-def _validate_backend(backend: v1.IngressBackend, path: Path, request: Request) -> Errors:
+def _validate_ingress_backend(backend: v1.IngressBackend, path: Path, request: Request) -> Errors:
     if backend.resource is not None and backend.service is not None:
         return [field_errors.invalid(path, "", "cannot set both resource and service backends")]
     if backend.resource is not None:
-        return _validate_reference(backend.resource, path.child("resource"))
+        return _validate_object_reference(backend.resource, path.child("resource"))
     if backend.service is not None:
-        return _validate_service(backend.service, path, request)
+        return _validate_service_backend(backend.service, path, request)
     return [field_errors.invalid(path, "", "resource or service backend is required")]
 
 
-def _validate_service(service: v1.IngressServiceBackend, path: Path, request: Request) -> Errors:
+def _validate_service_backend(service: v1.IngressServiceBackend, path: Path, request: Request) -> Errors:
     check = names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
     errors = checks.require_name(service.name, path.child("service", "name"), check)
     port, here = service.port, path.child("service", "port")
@@ -127,7 +131,7 @@ def _validate_service(service: v1.IngressServiceBackend, path: Path, request: Re
     return errors
 
 
-def _validate_tls(tls: v1.IngressTLS, path: Path) -> Errors:
+def _validate_ingress_tls(tls: v1.IngressTLS, path: Path) -> Errors:
     errors: Errors = []
     for index, host in enumerate(tls.hosts):
         check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
@@ -135,7 +139,7 @@ def _validate_tls(tls: v1.IngressTLS, path: Path) -> Errors:
     return errors + checks.optional_name(tls.secret_name or None, path.child("secretName"), names.dns1123_subdomain)
 
 
-def _validate_reference(
+def _validate_object_reference(
     reference: TypedLocalObjectReference | v1.IngressClassParametersReference, path: Path
 ) -> Errors:
     errors = checks.optional_name(reference.api_group, path.child("apiGroup"), names.dns1123_subdomain)
@@ -155,11 +159,13 @@ class IngressClassStrategy(Strategy[v1.IngressClass]):
             errors.append(field_errors.too_long(here, _CONTROLLER_LENGTH))
         errors += names.validate_domain_prefixed_path(controller, here)
         parameters = obj.spec.parameters
-        return errors if parameters is None else errors + _validate_parameters(parameters, _SPEC.child("parameters"))
+        return (
+            errors if parameters is None else errors + _validate_class_parameters(parameters, _SPEC.child("parameters"))
+        )
 
 
-def _validate_parameters(parameters: v1.IngressClassParametersReference, path: Path) -> Errors:
-    errors = _validate_reference(parameters, path)
+def _validate_class_parameters(parameters: v1.IngressClassParametersReference, path: Path) -> Errors:
+    errors = _validate_object_reference(parameters, path)
     scope, namespace, here = parameters.scope, parameters.namespace, path.child("namespace")
     if scope not in _SCOPES:
         errors.append(field_errors.not_supported(path.child("scope"), scope, _SCOPES))
@@ -192,15 +198,15 @@ class NetworkPolicyStrategy(Strategy[v1.NetworkPolicy]):
             ("ingress", "from", [(rule.ports, rule.from_) for rule in spec.ingress]),
             ("egress", "to", [(rule.ports, rule.to) for rule in spec.egress]),
         )
-        before = _all_cidrs(old)
+        before = _collect_policy_cidrs(old)
         for side, whom, rules in sides:
             for index, (ports, peers) in enumerate(rules):
                 here = _SPEC.child(side).index(index)
-                errors += checks.validate_items(ports, here.child("ports"), _validate_port)
+                errors += checks.validate_items(ports, here.child("ports"), _validate_policy_port)
                 for at, peer in enumerate(peers):
-                    errors += _validate_peer(peer, here.child(whom).index(at))
+                    errors += _validate_policy_peer(peer, here.child(whom).index(at))
                     if peer.ip_block is not None and request.options.strict_addresses:
-                        errors += _validate_legacy_block(
+                        errors += _validate_strict_ip_block(
                             peer.ip_block, before, here.child(whom).index(at).child("ipBlock")
                         )
         types = _SPEC.child("policyTypes")
@@ -214,7 +220,7 @@ class NetworkPolicyStrategy(Strategy[v1.NetworkPolicy]):
         ]
 
 
-def _all_cidrs(policy: v1.NetworkPolicy | None) -> frozenset[str]:
+def _collect_policy_cidrs(policy: v1.NetworkPolicy | None) -> frozenset[str]:
     if policy is None:
         return frozenset()
     peers = [peer for rule in policy.spec.ingress for peer in rule.from_]
@@ -223,7 +229,7 @@ def _all_cidrs(policy: v1.NetworkPolicy | None) -> frozenset[str]:
     return frozenset(text for block in blocks for text in (block.cidr, *block.except_))
 
 
-def _validate_legacy_block(block: v1.IPBlock, before: frozenset[str], path: Path) -> Errors:
+def _validate_strict_ip_block(block: v1.IPBlock, before: frozenset[str], path: Path) -> Errors:
     places = [(block.cidr, path.child("cidr"))]
     places += [(text, path.child("except").index(index)) for index, text in enumerate(block.except_)]
     return [
@@ -234,7 +240,7 @@ def _validate_legacy_block(block: v1.IPBlock, before: frozenset[str], path: Path
     ]
 
 
-def _validate_port(port: v1.NetworkPolicyPort, path: Path) -> Errors:
+def _validate_policy_port(port: v1.NetworkPolicyPort, path: Path) -> Errors:
     errors = checks.optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
     here, end = path.child("port"), path.child("endPort")
     if isinstance(port.port, int):
@@ -250,21 +256,21 @@ def _validate_port(port: v1.NetworkPolicyPort, path: Path) -> Errors:
     return errors + (names.validate(here, port.port, names.port_name(port.port)) if port.port is not None else [])
 
 
-def _validate_peer(peer: v1.NetworkPolicyPeer, path: Path) -> Errors:
+def _validate_policy_peer(peer: v1.NetworkPolicyPeer, path: Path) -> Errors:
     errors: Errors = []
     selectors = (("podSelector", peer.pod_selector), ("namespaceSelector", peer.namespace_selector))
     given = [(name, selector) for name, selector in selectors if selector is not None]
     for name, selector in given:
         errors += label_selector.validate(selector, path.child(name))
     if peer.ip_block is not None:
-        errors += _validate_block(peer.ip_block, path.child("ipBlock"))
+        errors += _validate_ip_block(peer.ip_block, path.child("ipBlock"))
         errors += checks.forbidden_if(given, path, "may not specify both ipBlock and another peer")
     elif not given:
         errors.append(field_errors.required(path, "must specify a peer"))
     return errors
 
 
-def _validate_block(block: v1.IPBlock, path: Path) -> Errors:
+def _validate_ip_block(block: v1.IPBlock, path: Path) -> Errors:
     here = path.child("cidr")
     if not block.cidr:
         return [field_errors.required(here)]
@@ -309,7 +315,7 @@ class ServiceCIDRStrategy(Strategy[v1.ServiceCIDR]):
     def validate(self, obj: v1.ServiceCIDR, old: v1.ServiceCIDR | None, request: Request) -> Errors:
         cidrs = obj.spec.cidrs
         if old is None:
-            return _validate_networks(cidrs)
+            return _validate_service_cidrs(cidrs)
         before = old.spec.cidrs
         if len(before) == len(cidrs):
             return [
@@ -320,10 +326,10 @@ class ServiceCIDRStrategy(Strategy[v1.ServiceCIDR]):
         if (len(before), len(cidrs)) != (1, 2):
             return [field_errors.invalid(_CIDRS, cidrs, IMMUTABLE)]
         changed = [] if cidrs[0] == before[0] else [field_errors.invalid(_CIDRS.index(0), cidrs[0], IMMUTABLE)]
-        return changed + _validate_networks(cidrs)
+        return changed + _validate_service_cidrs(cidrs)
 
 
-def _validate_networks(cidrs: list[str]) -> Errors:
+def _validate_service_cidrs(cidrs: list[str]) -> Errors:
     if not cidrs:
         return [field_errors.required(_CIDRS, "at least one CIDR required")]
     if len(cidrs) > 2:

@@ -68,10 +68,10 @@ class NodeStrategy(Strategy[Node]):
 
     def validate(self, obj: Node, old: Node | None, request: Request) -> Errors:
         errors = validate_taints(obj.spec.taints, _TAINTS)
-        errors += _validate_quantities(obj.status.capacity, "capacity")
-        errors += _validate_quantities(obj.status.allocatable, "allocatable")
+        errors += _validate_node_resources(obj.status.capacity, "capacity")
+        errors += _validate_node_resources(obj.status.allocatable, "allocatable")
         errors += _validate_declared_features(obj.status.declared_features) + _validate_pod_cidrs(obj.spec.pod_cidrs)
-        return errors if old is None else errors + _validate_changes(obj, old)
+        return errors if old is None else errors + _validate_immutable_node_fields(obj, old)
 
     def validate_status(self, new: Node, old: Node, request: Request) -> Errors:
         return self.validate(new, old, request)
@@ -144,7 +144,7 @@ def _validate_pod_cidrs(cidrs: list[str]) -> Errors:
     return errors
 
 
-def _validate_quantities(resources: dict[str, Quantity], name: str) -> Errors:
+def _validate_node_resources(resources: dict[str, Quantity], name: str) -> Errors:
     errors: Errors = []
     for resource, quantity in resources.items():
         path = Path("status").child(name, resource)
@@ -154,7 +154,7 @@ def _validate_quantities(resources: dict[str, Quantity], name: str) -> Errors:
     return errors
 
 
-def _validate_changes(new: Node, old: Node) -> Errors:
+def _validate_immutable_node_fields(new: Node, old: Node) -> Errors:
     errors = []
     seen = checks.Unique()
     for index, address in enumerate(new.status.addresses):

@@ -39,7 +39,7 @@ def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, 
     """Return the errors of a node selector term. If `check_label_values`, its values must be valid label values."""
     errors: Errors = []
     for index, requirement in enumerate(term.match_expressions):
-        errors += _validate_requirement(
+        errors += _validate_match_expression(
             requirement, path.child("matchExpressions").index(index), rules, check_label_values
         )
     for index, requirement in enumerate(term.match_fields):
@@ -53,7 +53,7 @@ def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, 
     return errors
 
 
-def _validate_requirement(
+def _validate_match_expression(
     requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules, check_label_values: bool
 ) -> Errors:
     errors = _validate_operator(requirement, path, rules)
@@ -71,14 +71,14 @@ def _validate_operator(requirement: NodeSelectorRequirement, path: Path, rules: 
     match requirement.operator:
         case "In" | "NotIn":
             if not values:
-                return [_values_required(path, "must be specified when `operator` is 'In' or 'NotIn'")]
+                return [_build_values_error(path, "must be specified when `operator` is 'In' or 'NotIn'")]
         case "Exists" | "DoesNotExist":
             if values:
                 detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
                 return [field_errors.forbidden(path.child("values"), detail)]
         case "Gt" | "Lt":
             if len(values) != 1:
-                return [_values_required(path, "must be specified single value when `operator` is 'Lt' or 'Gt'")]
+                return [_build_values_error(path, "must be specified single value when `operator` is 'Lt' or 'Gt'")]
         case "SemverLt" | "SemverGt" | "SemverEq" if rules.semver_operators:
             return _validate_semver_values(values, path)
         case operator:
@@ -89,7 +89,7 @@ def _validate_operator(requirement: NodeSelectorRequirement, path: Path, rules: 
 def _validate_semver_values(values: list[str], path: Path) -> Errors:
     if len(values) != 1:
         detail = "must be specified single value when `operator` is 'SemverLt', 'SemverGt' or 'SemverEq'"
-        return [_values_required(path, detail)]
+        return [_build_values_error(path, detail)]
     try:
         semver.parse_tolerant(values[0])
     except semver.SemverError as error:
@@ -97,7 +97,7 @@ def _validate_semver_values(values: list[str], path: Path) -> Errors:
     return []
 
 
-def _values_required(path: Path, detail: str) -> FieldError:
+def _build_values_error(path: Path, detail: str) -> FieldError:
     return field_errors.required(path.child("values"), detail)
 
 
@@ -107,7 +107,7 @@ def _validate_field_requirement(requirement: NodeSelectorRequirement, path: Path
         errors.append(field_errors.invalid(path.child("operator"), requirement.operator, NOT_AN_OPERATOR))
     elif len(requirement.values) != 1:
         detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        errors.append(_values_required(path, detail))
+        errors.append(_build_values_error(path, detail))
     if requirement.key != "metadata.name":
         errors.append(field_errors.invalid(path.child("key"), requirement.key, "not a valid field selector key"))
         return errors

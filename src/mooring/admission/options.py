@@ -26,28 +26,30 @@ if TYPE_CHECKING:
 def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
     """Return the CEL checks for a minimum compatibility version; `forced` allows all of CEL below it, too."""
     return ExpressionChecks(
-        new_taint=build_check(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
-        new_node=build_check(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
-        stored_taint=build_check(lambda: _environments("TAINT").stored_expressions()),
-        stored_node=build_check(lambda: _environments("NODE").stored_expressions()),
-        new_device=build_check(lambda: _environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")),
+        new_taint=build_check(lambda: _load_environments("TAINT").new_expressions(min_compatibility, forced=forced)),
+        new_node=build_check(lambda: _load_environments("NODE").new_expressions(min_compatibility, forced=forced)),
+        stored_taint=build_check(lambda: _load_environments("TAINT").stored_expressions()),
+        stored_node=build_check(lambda: _load_environments("NODE").stored_expressions()),
+        new_device=build_check(
+            lambda: _load_environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")
+        ),
     )
 
 
-def _environments(subject: str) -> "Environments":
+def _load_environments(subject: str) -> "Environments":
     from mooring.constraints import celenv  # noqa: PLC0415 - takes longer to import than all of admission
 
     environments: Environments = getattr(celenv, subject)
     return environments
 
 
-def _rule_environment_maker(version: Version) -> "Callable[[], Environment]":
-    def build() -> "Environment":
-        from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_environments`
+def _build_rule_environment_factory(version: Version) -> "Callable[[], Environment]":
+    def build_environment() -> "Environment":
+        from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_load_environments`
 
         return base_environment(version)
 
-    return build
+    return build_environment
 
 
 class PolicyEnvironment(Protocol):
@@ -57,16 +59,16 @@ class PolicyEnvironment(Protocol):
         pass
 
 
-def _policy_environment_maker(version: Version | None) -> PolicyEnvironment:
-    def build(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
-        from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_environments`
+def _build_policy_environment_factory(version: Version | None) -> PolicyEnvironment:
+    def build_environment(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
+        from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_load_environments`
 
         return admission_environment(version, params=params, authorizer=authorizer, patches=patches)
 
-    return build
+    return build_environment
 
 
-stored_policies = _policy_environment_maker(None)
+stored_policies = _build_policy_environment_factory(None)
 """The CEL environments for stored policy expressions and for evaluating them, with every library of this release."""
 
 
@@ -74,7 +76,7 @@ class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The CEL libraries and formats that new CustomResourceDefinition schemas may use at a compatibility version."""
 
     new_rules: Callable[[], "Environment"] = msgspec.field(
-        default_factory=lambda: _rule_environment_maker(BINARY.minus(1))
+        default_factory=lambda: _build_rule_environment_factory(BINARY.minus(1))
     )
     """The CEL environment for new rules: that of the minimum compatibility version."""
     new_formats: bool = True
@@ -124,7 +126,9 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     pod_security_minor: int = BINARY.minor
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
-    new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policy_environment_maker(BINARY.minus(1)))
+    new_policies: PolicyEnvironment = msgspec.field(
+        default_factory=lambda: _build_policy_environment_factory(BINARY.minus(1))
+    )
     """The CEL environments for new expressions of policies and match conditions."""
     static_names: bool = True
     """Whether names of webhook configurations that end with `.static.k8s.io` are reserved."""
@@ -184,14 +188,14 @@ def release_fields_for(
     off -= ours
     if compatible >= BINARY and not off:
         return None
-    from mooring.admission.release_fields import ReleaseFields  # noqa: PLC0415 - see `_environments`
+    from mooring.admission.release_fields import ReleaseFields  # noqa: PLC0415 - see `_load_environments`
     from mooring.api.history import changing_fields  # noqa: PLC0415 - as above
 
-    def is_too_new(of: "Field | Value") -> bool:
+    def is_field_too_new(of: "Field | Value") -> bool:
         since = of.releases.since
         return since is not None and since > compatible and not (ours - too_new) & set(of.gates)
 
-    def is_off(of: "Field") -> bool:
+    def is_field_off(of: "Field") -> bool:
         if not of.gates or ours & set(of.gates):
             return False
         if emulation >= BINARY:
@@ -200,7 +204,7 @@ def release_fields_for(
 
         return not any(gate not in off and gate_history.is_on_by_default(gate, emulation) for gate in of.gates)
 
-    return ReleaseFields(*changing_fields(), is_off, is_too_new)
+    return ReleaseFields(*changing_fields(), is_field_off, is_field_too_new)
 
 
 def for_component(component: Component) -> AdmissionOptions:
@@ -232,8 +236,10 @@ def for_component(component: Component) -> AdmissionOptions:
         relaxed_env_names=RELAXED_ENV_NAMES.is_on(component),
         relaxed_dns_searches=RELAXED_DNS_SEARCHES.is_on(component),
         container_restart_policy=CONTAINER_RESTART_POLICY.is_on(component),
-        custom=CustomOptions(new_rules=_rule_environment_maker(compatible), new_formats=compatible >= NEW_FORMATS),
-        new_policies=_policy_environment_maker(compatible),
+        custom=CustomOptions(
+            new_rules=_build_rule_environment_factory(compatible), new_formats=compatible >= NEW_FORMATS
+        ),
+        new_policies=_build_policy_environment_factory(compatible),
         expression_checks=expression_checks_for(compatible, forced=on(gates.CEL)),
         release_fields=release_fields_for(component.versions.emulation, compatible, off, too_new),
     )

@@ -59,7 +59,9 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
     def validate(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> Errors:
         affinity = affinity_rules(request.options, old.spec if old is not None else None)
         errors = validate_spec(obj.spec, _SPEC, affinity)
-        return errors if old is None else errors + _validate_changes(obj.spec, old.spec, request.options)
+        return (
+            errors if old is None else errors + _validate_immutable_volume_fields(obj.spec, old.spec, request.options)
+        )
 
     def warnings(self, new: PersistentVolume, old: PersistentVolume | None, request: Request) -> list[str]:
         policy, recycles = new.spec.persistent_volume_reclaim_policy, []
@@ -71,7 +73,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
             *(
                 f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{position}].key: "
                 f"{requirement.key} is {DEPRECATED_LABELS[requirement.key]}"
-                for index, term in enumerate(_affinity_terms(new.spec))
+                for index, term in enumerate(_node_affinity_terms(new.spec))
                 for position, requirement in enumerate(term.match_expressions)
                 if requirement.key in DEPRECATED_LABELS
             ),
@@ -92,24 +94,24 @@ def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) 
             semver_operators=options.semver_operators,
             check_expression=options.expression_checks.new_node if options.cel else None,
         )
-    stored = {expression for term in _affinity_terms(old) for expression in term.match_cel_expressions}
-    requirements = [requirement for term in _affinity_terms(old) for requirement in term.match_expressions]
+    stored = {expression for term in _node_affinity_terms(old) for expression in term.match_cel_expressions}
+    requirements = [requirement for term in _node_affinity_terms(old) for requirement in term.match_expressions]
 
-    def check(expression: str) -> ExpressionError | None:
+    def check_node_expression(expression: str) -> ExpressionError | None:
         checks = options.expression_checks
         return (checks.stored_node if expression in stored else checks.new_node)(expression)
 
     return NodeSelectorRules(
         semver_operators=options.semver_operators
         or any(requirement.operator in SEMVER_OPERATORS for requirement in requirements),
-        check_expression=check if options.cel or stored else None,
+        check_expression=check_node_expression if options.cel or stored else None,
         invalid_label_values=any(
             names.label_value(value) for requirement in requirements for value in requirement.values
         ),
     )
 
 
-def _affinity_terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
+def _node_affinity_terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
     if spec.node_affinity is not None and spec.node_affinity.required is not None:
         yield from spec.node_affinity.required.node_selector_terms
 
@@ -118,7 +120,7 @@ def validate_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
 ) -> Errors:
     """Return the errors in a PersistentVolume's spec; `inline` is for one that is embedded in a VolumeAttachment."""
-    errors = _validate_inline(spec, path) if inline else []
+    errors = _validate_inline_volume(spec, path) if inline else []
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
     policy = spec.persistent_volume_reclaim_policy
     if not inline:
@@ -128,7 +130,7 @@ def validate_spec(
             required, here = spec.node_affinity.required, path.child("nodeAffinity", "required")
             errors += checks.require(required is not None, here, "must specify required node constraints")
             errors += checks.optional(required, here, validate_node_selector, affinity)
-    errors += _validate_source(spec, path)
+    errors += _validate_volume_source(spec, path)
     if inline:
         return errors
     host_path = spec.host_path
@@ -163,7 +165,7 @@ def validate_volume_mode(mode: str | None, path: Path) -> Errors:
     return [] if mode is None or mode in VOLUME_MODES else [field_errors.not_supported(path, mode, VOLUME_MODES)]
 
 
-def _validate_inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
+def _validate_inline_volume(spec: PersistentVolumeSpec, path: Path) -> Errors:
     given: dict[str, object] = {"claimRef": spec.claim_ref, "capacity": spec.capacity}
     given |= {"nodeAffinity": spec.node_affinity, "storageClassName": spec.storage_class_name}
     errors = [field_errors.forbidden(path.child(name), NOT_INLINE) for name, value in given.items() if value]
@@ -189,13 +191,15 @@ def _validate_capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> Errors:
+def _validate_immutable_volume_fields(
+    new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions
+) -> Errors:
     detail = "spec.persistentvolumesource is immutable after creation"
     errors = checks.forbidden_if(
-        _all_sources(new, old) != _all_sources(old), Path("spec.persistentvolumesource"), detail
+        _list_volume_sources(new, old) != _list_volume_sources(old), Path("spec.persistentvolumesource"), detail
     )
     errors += checks.invalid_if(new.volume_mode != old.volume_mode, Path("volumeMode"), new.volume_mode, IMMUTABLE)
-    if not options.mutable_pv_node_affinity and old.node_affinity is not None and _changes_affinity(new, old):
+    if not options.mutable_pv_node_affinity and old.node_affinity is not None and _changes_node_affinity(new, old):
         detail = f"{IMMUTABLE}, except for updating from beta label to GA"
         errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, detail))
     if old.volume_attributes_class_name is not None and new.volume_attributes_class_name is None:
@@ -204,7 +208,7 @@ def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, opti
     return errors
 
 
-def _all_sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
+def _list_volume_sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
     found = [source for _, source in checks.fields(spec, *_SOURCES)]
     if old is None or old.csi is None or old.csi.controller_expand_secret_ref is not None or spec.csi is None:
         return found
@@ -213,18 +217,18 @@ def _all_sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = 
     return [csi if source is spec.csi else source for source in found]
 
 
-def _changes_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
+def _changes_node_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
     if new.node_affinity == old.node_affinity:
         return False
     renamed = copy_of(old)
-    for mine, theirs in zip(_affinity_terms(renamed), _affinity_terms(new), strict=False):
+    for mine, theirs in zip(_node_affinity_terms(renamed), _node_affinity_terms(new), strict=False):
         for before, after in zip(mine.match_expressions, theirs.match_expressions, strict=False):
             if RENAMED_LABELS.get(before.key) == after.key:
                 before.key = after.key
     return renamed.node_affinity != new.node_affinity
 
 
-def _validate_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
+def _validate_volume_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     errors: Errors = []
     found = False
     for name, source in checks.fields(spec, *_SOURCES):
@@ -242,7 +246,7 @@ def _validate_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     return errors + checks.require(found, path, "must specify a volume type")
 
 
-def _validate_csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
+def _validate_csi_source(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     errors += checks.require(source.volume_handle, path.child("volumeHandle"))
     for name, secret in checks.fields(source, *_CSI_SECRETS):
@@ -252,7 +256,7 @@ def _validate_csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     return errors
 
 
-def _validate_glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
+def _validate_glusterfs_source(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
     here = path.child("endpointsNamespace")
     if source.endpoints_namespace == "":
         return [field_errors.invalid(here, "", "if the endpointnamespace is set, it must be a valid namespace name")]
@@ -266,11 +270,11 @@ _CSI_SECRETS = (
     "nodeExpandSecretRef",
 )
 _RULES: dict[str, Callable[[Any, Path], Errors]] = {
-    "glusterfs": _validate_glusterfs,
+    "glusterfs": _validate_glusterfs_source,
     "iscsi": lambda source, path: checks.required_fields(source.secret_ref, path.child("secretRef"), "name"),
     "azureFile": lambda source, path: checks.require(source.secret_namespace != "", path.child("secretNamespace")),
     "local": lambda source, path: sources.no_backsteps(source.path, path.child("path")),
-    "csi": _validate_csi,
+    "csi": _validate_csi_source,
 }
 """Rules of sources that only PersistentVolumes have, or that are stricter than in pods."""
 _NAMES = (

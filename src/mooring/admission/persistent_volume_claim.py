@@ -54,18 +54,18 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
 
     def prepare_for_create(self, obj: PersistentVolumeClaim, request: Request) -> None:
         obj.status = PersistentVolumeClaimStatus(phase="Pending")
-        _drop_other_sources(obj.spec)
+        _drop_unsupported_data_source(obj.spec)
         normalize_data_sources(obj.spec)
 
     def prepare_for_update(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         if old.spec.data_source is None:
-            _drop_other_sources(new.spec)
+            _drop_unsupported_data_source(new.spec)
         normalize_data_sources(new.spec)
 
     def validate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> Errors:
         errors = validate_claim_spec(obj.spec, _SPEC)
-        return errors if old is None else errors + _validate_changes(obj, old)
+        return errors if old is None else errors + _validate_immutable_claim_fields(obj, old)
 
     def validate_status(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
         errors = checks.require(new.spec.access_modes, Path("Spec.accessModes"))
@@ -105,7 +105,7 @@ def default_claim(claim: PersistentVolumeClaim) -> None:
     round_to_milli(claim.status.capacity)
 
 
-def _drop_other_sources(spec: PersistentVolumeClaimSpec) -> None:
+def _drop_unsupported_data_source(spec: PersistentVolumeClaimSpec) -> None:
     """Clear `dataSource` if it is neither a claim nor a snapshot and `dataSourceRef` is not set, as Kubernetes does."""
     source = spec.data_source
     if source is not None and spec.data_source_ref is None and (source.api_group or "", source.kind) not in _SOURCES:
@@ -161,12 +161,12 @@ def _validate_data_source(source: TypedLocalObjectReference | TypedObjectReferen
     return errors + checks.optional_name(source.api_group or None, path.child("apiGroup"), names.dns1123_subdomain)
 
 
-def _validate_changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
+def _validate_immutable_claim_fields(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     errors = checks.forbidden_if(
         _without_mutable_fields(new, old) != _without_mutable_fields(old, old), _SPEC, _SPEC_IS_IMMUTABLE
     )
-    wanted = _requested_storage(new)
-    if wanted < _requested_storage(old) and wanted <= old.status.capacity.get("storage", _NOTHING):
+    wanted = _get_requested_storage(new)
+    if wanted < _get_requested_storage(old) and wanted <= old.status.capacity.get("storage", _NOTHING):
         errors.append(field_errors.forbidden(_STORAGE, "field can not be less than status.capacity"))
     if new.spec.volume_mode != old.spec.volume_mode:
         errors.append(field_errors.invalid(Path("volumeMode"), new.spec.volume_mode, IMMUTABLE))
@@ -174,10 +174,10 @@ def _validate_changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) ->
 
 
 def _check_expansion(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
-    if old.status.phase != "Bound" or _requested_storage(new) <= _requested_storage(old):
+    if old.status.phase != "Bound" or _get_requested_storage(new) <= _get_requested_storage(old):
         return  # immutable before it is bound
-    wanted = _storage_class_of(new)
-    if wanted != _storage_class_of(old) or not request.lookups.allows_expansion(wanted):
+    wanted = _get_storage_class(new)
+    if wanted != _get_storage_class(old) or not request.lookups.allows_expansion(wanted):
         why = (
             "only dynamically provisioned pvc can be resized and "
             "the storageclass that provisions the pvc must support resize"
@@ -185,11 +185,11 @@ def _check_expansion(new: PersistentVolumeClaim, old: PersistentVolumeClaim, req
         raise api_errors.forbidden("persistentvolumeclaims", new.metadata.name, why)
 
 
-def _requested_storage(claim: PersistentVolumeClaim) -> Quantity:
+def _get_requested_storage(claim: PersistentVolumeClaim) -> Quantity:
     return claim.spec.resources.requests.get("storage", _NOTHING)
 
 
-def _storage_class_of(claim: PersistentVolumeClaim) -> str:
+def _get_storage_class(claim: PersistentVolumeClaim) -> str:
     return claim.metadata.annotations.get(CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
 
 

@@ -245,11 +245,11 @@ def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
 
 
 def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: Errors) -> errors.Invalid:
-    distinct = {_problem_key(problem): problem for problem in reversed(problems)}
+    distinct = {_build_error_key(problem): problem for problem in reversed(problems)}
     return errors.invalid(strategy.kind, obj.metadata.name, [*distinct.values()][::-1], group=strategy.group)
 
 
-def _problem_key(problem: FieldError) -> tuple[object, ...]:
+def _build_error_key(problem: FieldError) -> tuple[object, ...]:
     """Return a key that is equal for repeated reports of one field error; large values are compared by identity."""
     value = problem.value
     if isinstance(value, list) and len(value) < 8 and all(isinstance(each, str) for each in value):

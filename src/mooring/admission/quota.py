@@ -48,18 +48,18 @@ class ResourceQuotaStrategy(Strategy[ResourceQuota]):
         round_to_milli(obj.status.used)
 
     def validate(self, obj: ResourceQuota, old: ResourceQuota | None, request: Request) -> Errors:
-        errors = _validate_quantities(obj.spec.hard, _SPEC.child("hard"))
+        errors = _validate_quota_resources(obj.spec.hard, _SPEC.child("hard"))
         errors += _validate_scopes(obj.spec, _SPEC.child("scopes")) + _validate_scope_selector(obj.spec)
         if old is not None and set(obj.spec.scopes) != set(old.spec.scopes):
             errors.append(field_errors.invalid(_SPEC.child("scopes"), obj.spec.scopes, IMMUTABLE))
         return errors
 
     def validate_status(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> Errors:
-        errors = _validate_quantities(new.status.hard, Path("status.hard"))
-        return errors + _validate_quantities(new.status.used, Path("status.used"))
+        errors = _validate_quota_resources(new.status.hard, Path("status.hard"))
+        return errors + _validate_quota_resources(new.status.used, Path("status.used"))
 
 
-def _validate_quantities(resources: dict[str, Quantity], path: Path) -> Errors:
+def _validate_quota_resources(resources: dict[str, Quantity], path: Path) -> Errors:
     errors: Errors = []
     for name, quantity in resources.items():
         here = path.key(name)
@@ -79,7 +79,7 @@ def _is_quota_resource(name: str) -> bool:
 
 def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     errors: Errors = []
-    unsuited = _unsuitable_scopes(spec)
+    unsuited = _find_unsuitable_scopes(spec)
     for scope in spec.scopes:
         errors += checks.invalid_if(scope not in _SCOPES, path, spec.scopes, "unsupported scope")
         errors += checks.invalid_if(scope in unsuited, path, spec.scopes, "unsupported scope applied to resource")
@@ -88,7 +88,7 @@ def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     return errors
 
 
-def _unsuitable_scopes(spec: ResourceQuotaSpec) -> set[str]:
+def _find_unsuitable_scopes(spec: ResourceQuotaSpec) -> set[str]:
     """Return the quota scopes that do not apply to every resource which the quota limits."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
     return {scope for scope in _SCOPES if not all(_scope_applies(scope, name) for name in resources)}
@@ -107,7 +107,7 @@ def _validate_scope_selector(spec: ResourceQuotaSpec) -> Errors:
         return []
     here = _SPEC.child("scopeSelector", "matchExpressions")
     errors: Errors = []
-    unsuited = _unsuitable_scopes(spec)
+    unsuited = _find_unsuitable_scopes(spec)
     for requirement in spec.scope_selector.match_expressions:
         errors += _validate_scope_requirement(requirement, here)
         if requirement.scope_name in unsuited:
@@ -159,20 +159,20 @@ class LimitRangeStrategy(Strategy[LimitRange]):
         seen = checks.Unique()
         for index, item in enumerate(obj.spec.limits):
             here = _SPEC.child("limits").index(index)
-            errors += names.validate(here.child("type"), item.type, _check_type_name(item.type))
+            errors += names.validate(here.child("type"), item.type, _find_limit_type_problems(item.type))
             errors += seen.add(item.type, here.child("type"))
-            errors += _validate_limits(item, here)
+            errors += _validate_limit_range_item(item, here)
         return errors
 
 
-def _check_type_name(kind: str) -> names.Messages:
+def _find_limit_type_problems(kind: str) -> names.Messages:
     wrong = names.label_key(kind)
     if wrong or "/" in kind or kind in ("Pod", "Container", "PersistentVolumeClaim"):
         return wrong
     return ("must be a standard limit type or fully qualified",)
 
 
-def _validate_limits(item: LimitRangeItem, path: Path) -> Errors:
+def _validate_limit_range_item(item: LimitRangeItem, path: Path) -> Errors:
     errors: Errors = []
     if item.type == "Pod":
         for name, given in (("default", item.default), ("defaultRequest", item.default_request)):
@@ -187,12 +187,12 @@ def _validate_limits(item: LimitRangeItem, path: Path) -> Errors:
         for name in amounts:
             errors += names.validate(path.child(field).key(name), name, check(name))
     for name in {**item.max, **item.min, **item.default, **item.default_request, **item.max_limit_request_ratio}:
-        errors += _validate_in_order(lists, name, path)
-        errors += _validate_ratio(item, name, path.child("maxLimitRequestRatio").key(name))
+        errors += _validate_limit_order(lists, name, path)
+        errors += _validate_limit_ratio(item, name, path.child("maxLimitRequestRatio").key(name))
     return errors
 
 
-def _validate_in_order(lists: dict[str, dict[str, Quantity]], name: str, path: Path) -> Errors:
+def _validate_limit_order(lists: dict[str, dict[str, Quantity]], name: str, path: Path) -> Errors:
     steps = [(field, _SHOWN.get(field, field), amounts.get(name)) for field, amounts in lists.items()]
     errors = []
     for place, (child, shown, value) in enumerate(steps):
@@ -212,7 +212,7 @@ def _validate_in_order(lists: dict[str, dict[str, Quantity]], name: str, path: P
     return errors
 
 
-def _validate_ratio(item: LimitRangeItem, name: str, path: Path) -> Errors:
+def _validate_limit_ratio(item: LimitRangeItem, name: str, path: Path) -> Errors:
     ratio = item.max_limit_request_ratio.get(name)
     if ratio is None:
         return []

@@ -32,7 +32,7 @@ Names = tuple[str, ...]
 """The field names on a path in an object, without indexes and keys."""
 
 
-class _Values(NamedTuple):
+class _EnumValues(NamedTuple):
     """The values of an enumeration that are too new (`too_new`), and the others (`supported`), which errors list."""
 
     too_new: tuple[str, ...]
@@ -44,9 +44,9 @@ class _TypeFields(msgspec.Struct):
 
     off: set[str] = msgspec.field(default_factory=set)
     too_new: set[str] = msgspec.field(default_factory=set)
-    values: dict[str, _Values] = msgspec.field(default_factory=dict)
+    values: dict[str, _EnumValues] = msgspec.field(default_factory=dict)
     below: "dict[str, _TypeFields]" = msgspec.field(default_factory=dict)
-    _readers: dict[type, "_Reader"] = msgspec.field(default_factory=dict)
+    _readers: dict[type, "_FieldReader"] = msgspec.field(default_factory=dict)
 
     @property
     def has_any(self) -> bool:
@@ -57,7 +57,7 @@ class _TypeFields(msgspec.Struct):
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.may_set_any, value if kind is list else value.values()))
-        read, parts, optional = self._readers.get(kind) or self._reader(kind)
+        read, parts, optional = self._readers.get(kind) or self._build_reader(kind)
         for found, below, may_lack in zip(read(value), parts, optional, strict=True):
             if found or (may_lack and found is not None):
                 if below is None:
@@ -67,21 +67,21 @@ class _TypeFields(msgspec.Struct):
                         return True
         return False
 
-    def _reader(self, struct: type) -> "_Reader":
-        fields = _attributes(struct) if issubclass(struct, msgspec.Struct) else {}
+    def _build_reader(self, struct: type) -> "_FieldReader":
+        fields = _fields_by_json_name(struct) if issubclass(struct, msgspec.Struct) else {}
         names = [name for name in (*self.below, *self.off, *self.too_new, *self.values) if name in fields]
         parts = tuple(self.below.get(name) for name in names)
         optional = tuple(fields[name].default is None for name in names)
         if len(names) > 1:
-            reader = _Reader(attrgetter(*(fields[name].name for name in names)), parts, optional)
+            reader = _FieldReader(attrgetter(*(fields[name].name for name in names)), parts, optional)
         else:  # `attrgetter` of one name returns no tuple
             only = fields[names[0]].name if names else ""
-            reader = _Reader(lambda value: (getattr(value, only),) if only else (), parts, optional)
+            reader = _FieldReader(lambda value: (getattr(value, only),) if only else (), parts, optional)
         self._readers[struct] = reader
         return reader
 
 
-class _Reader(NamedTuple):
+class _FieldReader(NamedTuple):
     """Reads the values of all fields of a struct type that must be checked, with one call."""
 
     read: Callable[[Any], tuple[Any, ...]]
@@ -117,7 +117,7 @@ class ReleaseFields:
 
     def drop(self, obj: Resource, old: Resource | None) -> None:
         """Reset the fields that are off in the emulated release to their defaults, unless the old object sets them."""
-        part = self._of(obj)
+        part = self._find_type_fields(obj)
         if part is None or not part.may_set_any(obj):
             return
         kept = {use.names for use in _find_set_fields(old, part, None, ())}
@@ -128,11 +128,11 @@ class ReleaseFields:
 
     def problems(self, obj: Resource, old: Resource | None) -> Errors:
         """Return errors for fields and values that are too new, unless `old` has them; PodSpecs are left out."""
-        part = self._of(obj)
+        part = self._find_type_fields(obj)
         if part is None or isinstance(obj, Pod) or not part.may_set_any(obj):
             return []
         kept = {use.names for use in _find_set_fields(old, part, None, (), self._pod_spec)}
-        return _validate_refusals(_find_set_fields(obj, part, None, (), self._pod_spec), kept)
+        return _list_refusals(_find_set_fields(obj, part, None, (), self._pod_spec), kept)
 
     def too_new_in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
         """Return the paths of fields in a stored PodSpec that are too new; updates may keep these."""
@@ -144,9 +144,9 @@ class ReleaseFields:
         """Return errors for fields of a PodSpec that are too new, except those at the paths in `kept`."""
         if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return []
-        return _validate_refusals(_find_set_fields(spec, self._pod_spec, path, ()), kept)
+        return _list_refusals(_find_set_fields(spec, self._pod_spec, path, ()), kept)
 
-    def _of(self, obj: Resource) -> _TypeFields | None:
+    def _find_type_fields(self, obj: Resource) -> _TypeFields | None:
         key = (obj.api_version, obj.kind)
         if key not in self._found:
             if len(self._found) >= _KINDS:  # custom ones may come and go
@@ -156,7 +156,7 @@ class ReleaseFields:
         return self._found[key]
 
 
-def _validate_refusals(uses: Iterator[_SetField], kept: set[Names] | frozenset[Names]) -> Errors:
+def _list_refusals(uses: Iterator[_SetField], kept: set[Names] | frozenset[Names]) -> Errors:
     return [use.refusal for use in uses if use.refusal and use.names not in kept]
 
 
@@ -178,7 +178,7 @@ def _build_type_fields(
                 too_new = tuple(value for value, about in values.items() if is_too_new(about))
                 if too_new:
                     supported = tuple(value for value in values if value not in too_new)
-                    parts[name].values[each.name] = _Values(too_new, supported)
+                    parts[name].values[each.name] = _EnumValues(too_new, supported)
     grown = True
     while grown:
         grown = False
@@ -195,7 +195,7 @@ def _build_type_fields(
 
 
 @lru_cache(maxsize=1024)
-def _attributes(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+def _fields_by_json_name(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
     return {each.encode_name: each for each in msgspec.structs.fields(struct)}
 
 
@@ -209,7 +209,7 @@ def _find_set_fields(
         for key, item in value.items():
             yield from _find_set_fields(item, part, path.key(key) if path else None, names, skipped)
     elif isinstance(value, msgspec.Struct):
-        fields = _attributes(type(value))
+        fields = _fields_by_json_name(type(value))
         for name, below in part.below.items():
             inner = getattr(value, fields[name].name) if name in fields and below is not skipped else None
             if inner:
@@ -223,11 +223,13 @@ def _find_set_fields(
             used = getattr(value, about.name)
             if used or (about.default is None and used is not None):
                 here = path.child(name) if path else Path(name)
-                for found in _check_set_field(used, part, about, here):
+                for found in _classify_set_field(used, part, about, here):
                     yield found._replace(names=(*names, *found.names), holder=value)
 
 
-def _check_set_field(used: Any, part: _TypeFields, about: msgspec.structs.FieldInfo, path: Path) -> Iterator[_SetField]:
+def _classify_set_field(
+    used: Any, part: _TypeFields, about: msgspec.structs.FieldInfo, path: Path
+) -> Iterator[_SetField]:
     name = about.encode_name
     if name in part.off or (name in part.too_new and used == _SERVER_DEFAULTS.get(name)):
         yield _SetField((name,), None, about, None)

@@ -90,9 +90,9 @@ def decode_spec_excerpt(pod: LeanPod) -> PodSpecExcerpt:
 
 def split_template(obj: T) -> tuple[T, Row]:
     """Split an object of a batch into a template, with ROW in place of values that vary, and a row of these values."""
-    copied = replace(obj, metadata=_copied_metadata(obj.metadata))
+    copied = replace(obj, metadata=_copy_metadata(obj.metadata))
     if isinstance(copied, Pod):
-        copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
+        copied.spec, copied.status = _copy_spec(copied.spec), _copy_status(copied.status)
     elif isinstance(copied, Binding):
         copied.target = replace(copied.target)
     return copied, extract_row(copied)
@@ -136,9 +136,9 @@ def insert_row(obj: Resource | LeanPod, row: Row) -> None:
 
 def fill_template(template: T, row: Row) -> T:
     """Return a copy of an admitted batch template with the values of one batch row."""
-    copied = replace(template, metadata=_copied_metadata(template.metadata))
+    copied = replace(template, metadata=_copy_metadata(template.metadata))
     if isinstance(copied, Pod) and (row.hostname or row.target_node):
-        copied.spec = _copied_spec(copied.spec)
+        copied.spec = _copy_spec(copied.spec)
     insert_row(copied, row)
     return copied
 
@@ -151,13 +151,13 @@ def is_valid_row(row: Row) -> bool:
         or (row.target_node and names.dns1123_subdomain(row.target_node))
         or (row.pod_name_label and names.label_value(row.pod_name_label))
         or (row.pod_index_label and names.label_value(row.pod_index_label))
-        or (row.pod_ip and not _is_address(row.pod_ip))
-        or (row.host_ip and not _is_address(row.host_ip))
+        or (row.pod_ip and not _is_ip_address(row.pod_ip))
+        or (row.host_ip and not _is_ip_address(row.host_ip))
     )
 
 
 @cache_short(4096)
-def _is_address(text: str) -> bool:
+def _is_ip_address(text: str) -> bool:
     return not validate_status_ips([text], [], Path("status.podIPs"), strict=True)
 
 
@@ -185,7 +185,7 @@ def _extract_from_spec(spec: PodSpec, row: Row) -> None:
     row.node_name, row.hostname = spec.node_name, spec.hostname
     spec.node_name = ROW if spec.node_name else ""
     spec.hostname = ROW if spec.hostname else ""
-    if (target := _target_requirement(spec)) is not None:
+    if (target := _find_target_requirement(spec)) is not None:
         row.target_node = target.values[0]
         target.values = [ROW]
 
@@ -195,7 +195,7 @@ def _insert_into_spec(spec: PodSpec, row: Row) -> None:
         spec.node_name = row.node_name
     if spec.hostname == ROW:
         spec.hostname = row.hostname
-    target = _target_requirement(spec)
+    target = _find_target_requirement(spec)
     if target is not None and target.values[0] == ROW:
         target.values = [row.target_node]
 
@@ -212,7 +212,7 @@ def _extract_from_status(pod: Pod | LeanPod, row: Row) -> None:
     if status.host_ip and len(status.host_ips) == 1 and status.host_ips[0].ip == status.host_ip:
         row.host_ip, status.host_ip, status.host_ips = status.host_ip, ROW, []
         _rename_managed_address(pod.metadata, "f:hostIPs", f'k:{{"ip":"{row.host_ip}"}}', _KEYED_ROW)
-    for holder in _container_id_holders(status):
+    for holder in _iterate_container_id_holders(status):
         row.container_ids.append(holder.container_id)
         holder.container_id = ROW
 
@@ -228,11 +228,11 @@ def _insert_into_status(pod: Pod | LeanPod, row: Row) -> None:
     if status.host_ip == ROW:
         status.host_ip, status.host_ips = row.host_ip, [HostIP(ip=row.host_ip)]
         _rename_managed_address(pod.metadata, "f:hostIPs", _KEYED_ROW, f'k:{{"ip":"{row.host_ip}"}}')
-    for holder, container_id in zip(_container_id_holders(status), row.container_ids, strict=False):
+    for holder, container_id in zip(_iterate_container_id_holders(status), row.container_ids, strict=False):
         holder.container_id = container_id
 
 
-def _container_id_holders(status: PodStatus) -> Iterator[Any]:
+def _iterate_container_id_holders(status: PodStatus) -> Iterator[Any]:
     for each in status.container_statuses:
         if each.container_id:
             yield each
@@ -241,7 +241,7 @@ def _container_id_holders(status: PodStatus) -> Iterator[Any]:
                 yield state.terminated
 
 
-def _target_requirement(spec: PodSpec) -> NodeSelectorRequirement | None:
+def _find_target_requirement(spec: PodSpec) -> NodeSelectorRequirement | None:
     """Return the node affinity requirement that binds a DaemonSet's pod to one node by name; None if there is none."""
     nodes = spec.affinity and spec.affinity.node_affinity
     required = nodes and nodes.required_during_scheduling_ignored_during_execution
@@ -261,12 +261,12 @@ def _rename_managed_address(meta: ObjectMeta, field: str, before: str, after: st
             status[field] = {after if key == before else key: value for key, value in items.items()}
 
 
-def _copied_metadata(meta: ObjectMeta) -> ObjectMeta:
+def _copy_metadata(meta: ObjectMeta) -> ObjectMeta:
     return replace(meta, labels=dict(meta.labels))
 
 
-def _copied_spec(spec: PodSpec) -> PodSpec:
-    if _target_requirement(spec) is None:
+def _copy_spec(spec: PodSpec) -> PodSpec:
+    if _find_target_requirement(spec) is None:
         return replace(spec)
     affinity: Any = spec.affinity
     nodes = affinity.node_affinity
@@ -278,13 +278,13 @@ def _copied_spec(spec: PodSpec) -> PodSpec:
     return replace(spec, affinity=replace(affinity, node_affinity=nodes))
 
 
-def _copied_status(status: PodStatus) -> PodStatus:
+def _copy_status(status: PodStatus) -> PodStatus:
     if not status.container_statuses:
         return replace(status)
-    return replace(status, container_statuses=[_copied_container(each) for each in status.container_statuses])
+    return replace(status, container_statuses=[_copy_container_status(each) for each in status.container_statuses])
 
 
-def _copied_container(each: Any) -> Any:
+def _copy_container_status(each: Any) -> Any:
     copied = replace(each)
     for name in ("state", "last_state"):
         state = getattr(copied, name)

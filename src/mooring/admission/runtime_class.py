@@ -49,19 +49,19 @@ def apply_runtime_class(pod: Pod, request: Request) -> None:
     name = pod.spec.runtime_class_name
     if name is None:
         if pod.spec.overhead and request.lookups.knows_runtime_classes:
-            raise _forbidden_error(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            raise _build_forbidden_error(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
         return
     found = request.lookups.runtime_class(name)
     if found is None:
         if request.lookups.knows_runtime_classes:
-            raise _forbidden_error(pod, f'RuntimeClass "{name}" not found')
+            raise _build_forbidden_error(pod, f'RuntimeClass "{name}" not found')
         return
     if found.overhead is None:
         if pod.spec.overhead:
-            raise _forbidden_error(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            raise _build_forbidden_error(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
     else:
         if pod.spec.overhead and pod.spec.overhead != found.overhead.pod_fixed:
-            raise _forbidden_error(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+            raise _build_forbidden_error(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         pod.spec.overhead = dict(found.overhead.pod_fixed)
     if found.scheduling is not None:
         _apply_scheduling(pod, found.scheduling)
@@ -87,24 +87,24 @@ def merge_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
     for each in distinct:
         if not each.expression and each.operator in ("", "Equal", "Exists"):
             form = (each.operator or "Equal", each.key, each.value, each.effect)
-            if form not in widest or _tolerated_seconds(each) > _tolerated_seconds(widest[form]):
+            if form not in widest or _get_tolerated_seconds(each) > _get_tolerated_seconds(widest[form]):
                 widest[form] = each
-    return [each for each in distinct if not _is_covered(each, widest)]
+    return [each for each in distinct if not _is_covered_toleration(each, widest)]
 
 
-def _is_covered(each: Toleration, widest: Mapping[tuple[str, str, str, str], Toleration]) -> bool:
+def _is_covered_toleration(each: Toleration, widest: Mapping[tuple[str, str, str, str], Toleration]) -> bool:
     if each.expression:
         return False
     forms = [("Exists", key, "", effect) for key in {"", each.key} for effect in {"", each.effect}]
     if each.operator in ("", "Equal"):
         forms += [("Equal", each.key, each.value, effect) for effect in {"", each.effect}]
     others = (widest[form] for form in forms if form in widest)
-    return any(other is not each and _tolerated_seconds(other) >= _tolerated_seconds(each) for other in others)
+    return any(other is not each and _get_tolerated_seconds(other) >= _get_tolerated_seconds(each) for other in others)
 
 
-def _tolerated_seconds(each: Toleration) -> float:
+def _get_tolerated_seconds(each: Toleration) -> float:
     return inf if each.toleration_seconds is None else each.toleration_seconds
 
 
-def _forbidden_error(pod: Pod, why: str) -> errors.Forbidden:
+def _build_forbidden_error(pod: Pod, why: str) -> errors.Forbidden:
     return errors.forbidden("pods", pod.metadata.name, f"pod rejected: {why}")

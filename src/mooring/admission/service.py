@@ -57,16 +57,16 @@ class ServiceStrategy(Strategy[core_v1.Service]):
         if obj.spec.cluster_ip and not obj.spec.cluster_ips:
             obj.spec.cluster_ips = [obj.spec.cluster_ip]
         super().prepare_for_create(obj, request)
-        _drop_internal_policy(obj.spec)
+        _drop_internal_traffic_policy(obj.spec)
         service_families.set_families(obj, None, request.options.service_families)
 
     def prepare_for_update(self, new: core_v1.Service, old: core_v1.Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         if new.spec.cluster_ip and not new.spec.cluster_ips:
             new.spec.cluster_ips = [new.spec.cluster_ip]
-        _restore_allocated(new.spec, old.spec)
+        _restore_allocated_fields(new.spec, old.spec)
         _drop_fields_of_old_type(new.spec, old.spec)
-        _drop_internal_policy(new.spec)
+        _drop_internal_traffic_policy(new.spec)
         if new.spec.type != "LoadBalancer":
             new.status = replace(new.status, load_balancer=core_v1.LoadBalancerStatus())
         service_families.set_families(new, old, request.options.service_families)
@@ -77,9 +77,9 @@ class ServiceStrategy(Strategy[core_v1.Service]):
             return errors
         errors = checks.require(spec.ports or spec.type == "ExternalName" or spec.cluster_ip == HEADLESS, _PORTS)
         errors += _validate_type_rules(spec)
-        errors += _validate_ports(spec.ports)
+        errors += _validate_service_ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
-        errors += _validate_affinity(spec)
+        errors += _validate_session_affinity(spec)
         known = set(old.spec.external_ips) if old is not None else set()
         for index, ip in enumerate(spec.external_ips):
             here, strict = _SPEC.child("externalIPs").index(index), request.options.strict_addresses and ip not in known
@@ -88,10 +88,10 @@ class ServiceStrategy(Strategy[core_v1.Service]):
         errors += _validate_unique_ports(spec)
         errors += _validate_source_ranges(obj, old, strict=request.options.strict_addresses)
         distributions = _DISTRIBUTIONS if request.options.same_node_traffic else _DISTRIBUTIONS[:1]
-        errors += _validate_traffic(spec)
+        errors += _validate_traffic_policies(spec)
         errors += checks.optional_one_of(spec.traffic_distribution, distributions, _SPEC.child("trafficDistribution"))
         errors += _validate_health_check(spec, old)
-        return errors if old is None else errors + _validate_changes(spec, old.spec)
+        return errors if old is None else errors + _validate_immutable_service_fields(spec, old.spec)
 
     def validate_status(self, new: core_v1.Service, old: core_v1.Service, request: Request) -> Errors:
         errors: Errors = []  # conditions are not validated
@@ -140,7 +140,7 @@ def needs_health_check(spec: core_v1.ServiceSpec) -> bool:
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 
-def _restore_allocated(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> None:
+def _restore_allocated_fields(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> None:
     if new.cluster_ip != old.cluster_ip and new.cluster_ips == old.cluster_ips:  # by a client that knows one field
         new.cluster_ips = [new.cluster_ip] if new.cluster_ip else []
     if "ExternalName" not in (new.type, old.type) and not new.cluster_ips:
@@ -156,7 +156,7 @@ def _restore_allocated(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> No
         new.health_check_node_port = new.health_check_node_port or old.health_check_node_port
 
 
-def _drop_internal_policy(spec: core_v1.ServiceSpec) -> None:
+def _drop_internal_traffic_policy(spec: core_v1.ServiceSpec) -> None:
     if spec.type == "ExternalName" and spec.internal_traffic_policy in _TRAFFIC_POLICIES:
         spec.internal_traffic_policy = None
 
@@ -213,7 +213,7 @@ def _validate_external_name(spec: core_v1.ServiceSpec) -> Errors:
     return errors + names.validate(here, name, names.dns1123_subdomain(name))
 
 
-def _validate_ports(ports: list[core_v1.ServicePort]) -> Errors:
+def _validate_service_ports(ports: list[core_v1.ServicePort]) -> Errors:
     errors: Errors = []
     seen = checks.Unique()
     for index, port in enumerate(ports):
@@ -223,11 +223,11 @@ def _validate_ports(ports: list[core_v1.ServicePort]) -> Errors:
         else:
             errors += names.validate(here.child("name"), port.name, names.dns1123_label(port.name))
             errors += seen.add(port.name, here.child("name"))
-        errors += _validate_port(port, here)
+        errors += _validate_service_port(port, here)
     return errors
 
 
-def _validate_port(port: core_v1.ServicePort, path: Path) -> Errors:
+def _validate_service_port(port: core_v1.ServicePort, path: Path) -> Errors:
     errors = [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
     errors += checks.one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     target, here = port.target_port, path.child("targetPort")
@@ -252,7 +252,7 @@ def _validate_unique_ports(spec: core_v1.ServiceSpec) -> Errors:
     return errors
 
 
-def _validate_affinity(spec: core_v1.ServiceSpec) -> Errors:
+def _validate_session_affinity(spec: core_v1.ServiceSpec) -> Errors:
     here, config = _SPEC.child("sessionAffinityConfig"), spec.session_affinity_config
     if spec.session_affinity != "ClientIP" or config is None or config.client_ip is None:
         return checks.one_of(spec.session_affinity, ("ClientIP", "None"), _SPEC.child("sessionAffinity"))
@@ -283,7 +283,7 @@ def _validate_source_ranges(obj: core_v1.Service, old: core_v1.Service | None, *
     return errors
 
 
-def _validate_traffic(spec: core_v1.ServiceSpec) -> Errors:
+def _validate_traffic_policies(spec: core_v1.ServiceSpec) -> Errors:
     errors: Errors = []
     external, here = spec.external_traffic_policy, _SPEC.child("externalTrafficPolicy")
     if external and spec.type not in _EXTERNAL and not spec.external_ips:
@@ -312,7 +312,7 @@ def _validate_health_check(spec: core_v1.ServiceSpec, old: core_v1.Service | Non
     return errors + ([field_errors.forbidden(here, IMMUTABLE)] if needs_health_check(spec) and port != before else [])
 
 
-def _validate_changes(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> Errors:
+def _validate_immutable_service_fields(new: core_v1.ServiceSpec, old: core_v1.ServiceSpec) -> Errors:
     if "ExternalName" in (new.type, old.type):
         return []
     detail, errors = "may not change once set", []

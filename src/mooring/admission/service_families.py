@@ -29,7 +29,7 @@ def set_families(new: Service, old: Service | None, families: tuple[str, ...]) -
     spec = new.spec
     if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
         return
-    spec.ip_family_policy = spec.ip_family_policy or _default_policy(spec, old)
+    spec.ip_family_policy = spec.ip_family_policy or _choose_default_policy(spec, old)
     if old is not None and spec.ip_family_policy == SINGLE:
         _reduce_to_single_stack(spec, old.spec)
     for address in spec.cluster_ips[len(spec.ip_families) :]:
@@ -49,7 +49,7 @@ def _keeps_families(new: ServiceSpec, old: ServiceSpec) -> bool:
     return same and new.ip_family_policy == old.ip_family_policy == PREFER
 
 
-def _default_policy(spec: ServiceSpec, old: Service | None) -> str:
+def _choose_default_policy(spec: ServiceSpec, old: Service | None) -> str:
     if old is not None and old.spec.ip_family_policy is not None:
         return old.spec.ip_family_policy
     return REQUIRE if is_headless(spec) and not spec.selector else SINGLE
@@ -87,7 +87,7 @@ def validate_families(new: Service, old: Service | None, options: AdmissionOptio
         is_extra = index >= len(spec.ip_families) and address != HEADLESS and family_of(address) not in families
         detail = f"{family_of(address)} is not configured on this cluster"
         errors += checks.invalid_if(is_extra, _IPS.index(index), spec.cluster_ips, detail)
-    return errors or _validate_configured(spec, old, families)
+    return errors or _validate_configured_families(spec, old, families)
 
 
 def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: AdmissionOptions) -> Errors:
@@ -96,7 +96,7 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
         errors.append(field_errors.invalid(_IPS, addresses, "first value must match `clusterIP`"))
     if addresses and not spec.cluster_ip:
         errors.append(field_errors.invalid(_IPS, addresses, "must be empty when `clusterIP` is not specified"))
-    errors += _validate_families(spec)
+    errors += _validate_listed_families(spec)
     wrong: Errors = []
     if addresses[:1] == [HEADLESS] and len(addresses) > 1:
         wrong.append(field_errors.invalid(_IPS, addresses, "'None' must be the first and only value"))
@@ -109,10 +109,10 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
         return errors
     if len(addresses) > 1 and {family_of(address) for address in addresses} != set(_FAMILIES):
         errors.append(field_errors.invalid(_IPS, addresses, "may specify no more than one IP for each IP family"))
-    return errors + _validate_match_families(spec)
+    return errors + _validate_addresses_match_families(spec)
 
 
-def _validate_families(spec: ServiceSpec) -> Errors:
+def _validate_listed_families(spec: ServiceSpec) -> Errors:
     errors = checks.optional_one_of(spec.ip_family_policy, sorted(_POLICIES), _POLICY)
     seen = checks.Unique()
     for index, family in enumerate(spec.ip_families):
@@ -120,7 +120,7 @@ def _validate_families(spec: ServiceSpec) -> Errors:
     return errors
 
 
-def _validate_match_families(spec: ServiceSpec) -> Errors:
+def _validate_addresses_match_families(spec: ServiceSpec) -> Errors:
     pairs = list(zip(spec.cluster_ips, spec.ip_families, strict=False))
     return [
         field_errors.invalid(
@@ -131,7 +131,7 @@ def _validate_match_families(spec: ServiceSpec) -> Errors:
     ]
 
 
-def _validate_configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
+def _validate_configured_families(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
     if (is_headless(spec) and not spec.selector) or (old is not None and _keeps_families(spec, old.spec)):
         return []
     detail, policy = "this cluster is not configured for dual-stack services", spec.ip_family_policy

@@ -67,7 +67,7 @@ class StatefulSetStrategy(TemplateStrategy[v1.StatefulSet]):
         return found
 
     def validate(self, obj: v1.StatefulSet, old: v1.StatefulSet | None, request: Request) -> Errors:
-        return _validate_spec(obj.spec, old.spec if old is not None else None, request)
+        return _validate_stateful_set_spec(obj.spec, old.spec if old is not None else None, request)
 
     def validate_status(self, new: v1.StatefulSet, old: v1.StatefulSet, request: Request) -> Errors:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
@@ -78,13 +78,13 @@ class StatefulSetStrategy(TemplateStrategy[v1.StatefulSet]):
         return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
 
 
-def _validate_spec(spec: v1.StatefulSetSpec, old: v1.StatefulSetSpec | None, request: Request) -> Errors:
+def _validate_stateful_set_spec(spec: v1.StatefulSetSpec, old: v1.StatefulSetSpec | None, request: Request) -> Errors:
     errors: Errors = []
     if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
         detail = "must be 'OrderedReady' or 'Parallel'"
         errors.append(field_errors.invalid(SPEC.child("podManagementPolicy"), spec.pod_management_policy, detail))
     errors += _validate_update_strategy(spec, SPEC.child("updateStrategy"))
-    errors += _validate_retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
+    errors += _validate_claim_retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
     errors += checks.non_negative_fields(spec, SPEC, "replicas", "minReadySeconds")
     if spec.ordinals is not None:
         errors += checks.non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
@@ -95,13 +95,15 @@ def _validate_spec(spec: v1.StatefulSetSpec, old: v1.StatefulSetSpec | None, req
             errors += validate_claim_spec(claim.spec, SPEC.child("volumeClaimTemplates").index(index).child("spec"))
     errors += validate_selector(spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset", "")
     errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
-    old_template = _with_claims(old) if old is not None else None
+    old_template = _add_claim_volumes(old) if old is not None else None
     if not is_valid_selector(spec.selector):
         return errors + validate_runs_forever(spec.template, TEMPLATE, "StatefulSet")
-    return errors + validate_permanent_template(_with_claims(spec), old_template, TEMPLATE, "StatefulSet", request)
+    return errors + validate_permanent_template(
+        _add_claim_volumes(spec), old_template, TEMPLATE, "StatefulSet", request
+    )
 
 
-def _with_claims(spec: v1.StatefulSetSpec) -> PodTemplateSpec:
+def _add_claim_volumes(spec: v1.StatefulSetSpec) -> PodTemplateSpec:
     """Return the pod template with a volume for each claim template; hostname and subdomain are cleared."""
     brought = dict.fromkeys(claim.metadata.name for claim in spec.volume_claim_templates)
     if not brought and not spec.template.spec.hostname and not spec.template.spec.subdomain:
@@ -136,7 +138,7 @@ def _validate_update_strategy(spec: v1.StatefulSetSpec, path: Path) -> Errors:
             return [field_errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
-def _validate_retention(spec: v1.StatefulSetSpec, path: Path) -> Errors:
+def _validate_claim_retention(spec: v1.StatefulSetSpec, path: Path) -> Errors:
     policy = spec.persistent_volume_claim_retention_policy
     given = checks.fields(policy, "whenDeleted", "whenScaled") if policy is not None else ()
     return [error for name, value in given for error in checks.one_of(value, _RETENTION, path.child(name))]

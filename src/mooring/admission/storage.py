@@ -23,7 +23,7 @@ _ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolume
 _SPEC = Path("spec")
 
 
-def _validate_parameters(parameters: dict[str, str], path: Path) -> Errors:
+def _validate_class_parameters(parameters: dict[str, str], path: Path) -> Errors:
     errors = [field_errors.too_long(path, MAX_PARAMETERS)] if len(parameters) > MAX_PARAMETERS else []
     errors += checks.invalid_if("" in parameters, path, "", "field can not be empty.")
     size = sum(len(f"{key}{value}".encode(errors="surrogatepass")) for key, value in parameters.items())
@@ -32,7 +32,7 @@ def _validate_parameters(parameters: dict[str, str], path: Path) -> Errors:
     return errors
 
 
-def _immutable_error(name: str, new: object, old: object) -> Errors:
+def _forbid_change(name: str, new: object, old: object) -> Errors:
     return [] if new == old else [field_errors.forbidden(Path(name), f"updates to {name} are forbidden.")]
 
 
@@ -45,7 +45,7 @@ class StorageClassStrategy(Strategy[v1.StorageClass]):
 
     def validate(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> Errors:
         errors = _validate_provisioner(obj.provisioner, Path("provisioner"))
-        errors += _validate_parameters(obj.parameters, Path("parameters"))
+        errors += _validate_class_parameters(obj.parameters, Path("parameters"))
         errors += checks.one_of(obj.reclaim_policy, _RECLAIM_POLICIES, Path("reclaimPolicy"))
         errors += checks.one_of(obj.volume_binding_mode, _BINDING_MODES, Path("volumeBindingMode"))
         return errors + _validate_topologies(obj.allowed_topologies, Path("allowedTopologies"))
@@ -88,10 +88,10 @@ class VolumeAttributesClassStrategy(Strategy[v1.VolumeAttributesClass]):
     def validate(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> Errors:
         errors = _validate_provisioner(obj.driver_name, Path("driverName"))
         if old is not None:
-            errors += _immutable_error("driverName", obj.driver_name, old.driver_name)
-            errors += _immutable_error("parameters", obj.parameters, old.parameters)
+            errors += _forbid_change("driverName", obj.driver_name, old.driver_name)
+            errors += _forbid_change("parameters", obj.parameters, old.parameters)
         errors += checks.require(obj.parameters, Path("parameters"), "must contain at least one key/value pair")
-        return errors + _validate_parameters(obj.parameters, Path("parameters"))
+        return errors + _validate_class_parameters(obj.parameters, Path("parameters"))
 
 
 class CSIDriverStrategy(Strategy[v1.CSIDriver]):

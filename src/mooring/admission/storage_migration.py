@@ -38,15 +38,21 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
         errors += checks.validate_conditions(new.status.conditions, conditions)
         is_changed = old.status.resource_version not in ("", version)
         errors += checks.invalid_if(is_changed, here, version, IMMUTABLE)
-        succeeded, failed = _is_true(new, "Succeeded"), _is_true(new, "Failed")
+        succeeded, failed = _is_condition_true(new, "Succeeded"), _is_condition_true(new, "Failed")
         for is_wrong, detail in (
             (succeeded and failed, "Both success and failed conditions cannot be true at the same time"),
-            (_is_true(old, "Succeeded") and not succeeded, "Success condition cannot be set to false once it is true"),
-            (_is_true(old, "Failed") and not failed, "Failed condition cannot be set to false once it is true"),
+            (
+                _is_condition_true(old, "Succeeded") and not succeeded,
+                "Success condition cannot be set to false once it is true",
+            ),
+            (
+                _is_condition_true(old, "Failed") and not failed,
+                "Failed condition cannot be set to false once it is true",
+            ),
         ):
             errors += checks.invalid_if(is_wrong, conditions, new.status.conditions, detail)
         return errors
 
 
-def _is_true(migration: StorageVersionMigration, kind: str) -> bool:
+def _is_condition_true(migration: StorageVersionMigration, kind: str) -> bool:
     return any(each.type == kind and each.status == "True" for each in migration.status.conditions)

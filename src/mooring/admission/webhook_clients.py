@@ -21,11 +21,11 @@ def validate_client_config(config: AdmissionClient | ConversionClient, path: Pat
     if (config.url is None) == (config.service is None):
         return [field_errors.required(path, "exactly one of url or service is required")]
     if config.url is not None:
-        return _validate_url(config.url, path.child("url"))
-    return _validate_service(config.service, path.child("service")) if config.service else []
+        return _validate_webhook_url(config.url, path.child("url"))
+    return _validate_webhook_service(config.service, path.child("service")) if config.service else []
 
 
-def _validate_url(url: str, path: Path) -> Errors:
+def _validate_webhook_url(url: str, path: Path) -> Errors:
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -42,7 +42,7 @@ def _validate_url(url: str, path: Path) -> Errors:
     return errors
 
 
-def _validate_service(service: AdmissionService | ConversionService, path: Path) -> Errors:
+def _validate_webhook_service(service: AdmissionService | ConversionService, path: Path) -> Errors:
     errors = [
         field_errors.required(path.child(name))
         for name, value in (("name", service.namespace), ("namespace", service.name))  # Kubernetes mixes them up

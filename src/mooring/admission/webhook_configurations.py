@@ -32,7 +32,7 @@ _HTTPS = 443
 _WEBHOOKS = Path("webhooks")
 
 
-class _WebhookRules(msgspec.Struct, frozen=True):
+class _WebhookStrictness(msgspec.Struct, frozen=True):
     """The checks that apply to one configuration's webhooks; an update skips those that the stored ones fail."""
 
     no_side_effects: bool = True
@@ -58,7 +58,7 @@ class _ConfigurationStrategy(Strategy[T]):
 
     def validate(self, obj: T, old: T | None, request: Request) -> Errors:
         errors: Errors = []
-        strictness = _WebhookRules() if old is None else _rules_for_update(old, obj)
+        strictness = _WebhookStrictness() if old is None else _build_strictness_for_update(old, obj)
         seen: set[str] = set()
         for index, webhook in enumerate(obj.webhooks):
             here = _WEBHOOKS.index(index)
@@ -78,7 +78,7 @@ class _ConfigurationStrategy(Strategy[T]):
         for place, webhook in enumerate(new.webhooks):
             for index, rule in enumerate(webhook.rules):
                 here = _WEBHOOKS.index(place).child("rules").index(index)
-                found += [f"{here}: {name} {_EXCLUDED}" for name in _excluded_reviews(rule)]
+                found += [f"{here}: {name} {_EXCLUDED}" for name in _find_excluded_reviews(rule)]
         return found
 
 
@@ -101,7 +101,7 @@ _NEVER_INTERCEPTED = {
 """Authentication and authorization reviews: a webhook on them could lock out all users."""
 
 
-def _excluded_reviews(rule: v1.RuleWithOperations) -> list[str]:
+def _find_excluded_reviews(rule: v1.RuleWithOperations) -> list[str]:
     if "*" in rule.api_groups or "*" in rule.resources:
         return []
     named = [(group, name) for group in rule.api_groups for name in rule.resources]
@@ -126,24 +126,24 @@ def _default_webhook(webhook: v1.Webhook) -> None:
         set_missing(webhook.client_config.service, port=_HTTPS)
 
 
-def _rules_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookRules:
+def _build_strictness_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookStrictness:
     webhooks: Sequence[v1.Webhook] = old.webhooks
     all_names = [webhook.name for webhook in webhooks]
     before = [webhook.match_conditions for webhook in webhooks]
-    return _WebhookRules(
+    return _WebhookStrictness(
         no_side_effects=all(webhook.side_effects in _WITHOUT_SIDE_EFFECTS for webhook in webhooks),
         known_reviews=not any(
             webhook.admission_review_versions and not {*webhook.admission_review_versions} & {*REVIEWS}
             for webhook in webhooks
         ),
         unique_names=len({*all_names}) == len(all_names),
-        good_label_values=not any(_selector_errors(webhook, _WEBHOOKS, strict=True) for webhook in webhooks),
+        good_label_values=not any(_validate_selectors(webhook, _WEBHOOKS, strict=True) for webhook in webhooks),
         check_conditions=before != [webhook.match_conditions for webhook in new.webhooks],
         known_conditions=frozenset(each.expression for conditions in before for each in conditions),
     )
 
 
-def _validate_webhook(webhook: v1.Webhook, strictness: _WebhookRules, request: Request, path: Path) -> Errors:
+def _validate_webhook(webhook: v1.Webhook, strictness: _WebhookStrictness, request: Request, path: Path) -> Errors:
     errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
     errors += checks.validate_items(webhook.rules, path.child("rules"), rules.validate_rule)
     errors += checks.optional_one_of(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
@@ -156,7 +156,7 @@ def _validate_webhook(webhook: v1.Webhook, strictness: _WebhookRules, request: R
     if seconds is not None and not 1 <= seconds <= _LONGEST_TIMEOUT:
         detail = "the timeout value must be between 1 and 30 seconds"
         errors.append(field_errors.invalid(path.child("timeoutSeconds"), seconds, detail))
-    errors += _selector_errors(webhook, path, strict=strictness.good_label_values)
+    errors += _validate_selectors(webhook, path, strict=strictness.good_label_values)
     if isinstance(webhook, v1.MutatingWebhook):
         errors += checks.optional_one_of(
             webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy")
@@ -169,14 +169,14 @@ def _validate_webhook(webhook: v1.Webhook, strictness: _WebhookRules, request: R
     return errors
 
 
-def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors:
+def _validate_selectors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors:
     errors: Errors = []
     for name, selector in checks.fields(webhook, "namespaceSelector", "objectSelector"):
         errors += label_selector.validate(selector, path.child(name), allow_invalid_values=not strict)
     return errors
 
 
-def _validate_reviews(versions: Sequence[str], strictness: _WebhookRules, path: Path) -> Errors:
+def _validate_reviews(versions: Sequence[str], strictness: _WebhookStrictness, path: Path) -> Errors:
     if not versions:
         return [field_errors.required(path, f"must specify one of {', '.join(REVIEWS)}")]
     return validate_review_versions(versions, path, must_know_one=strictness.known_reviews)

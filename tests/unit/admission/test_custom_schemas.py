@@ -20,13 +20,13 @@ def schema_of(tree: dict[str, Any]) -> JSONSchemaProps:
 @pytest.mark.req("X.11")
 def test_conditions_in_conditions_are_compiled_once_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[JSONSchemaProps] = []
-    checks_for = validation._checks_for
+    checks_for = validation._build_checks_for
 
     def counted(cls: type, schema: JSONSchemaProps) -> list[validation.Check]:
         made.append(schema)
         return checks_for(cls, schema)
 
-    monkeypatch.setattr(validation, "_checks_for", counted)
+    monkeypatch.setattr(validation, "_build_checks_for", counted)
     tree: dict[str, Any] = {"maxLength": 3}
     for _ in range(40):
         tree = {"anyOf": [tree]}

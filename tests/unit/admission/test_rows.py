@@ -159,7 +159,7 @@ def test_every_rule_that_reads_a_per_row_field_of_a_new_pod_is_declared() -> Non
     for tree in trees:
         obj = codec.decode_tree(tree, Pod, FieldValidation.IGNORE).object
         obj.metadata, obj.spec = retyped(obj.metadata, classes[ObjectMeta]), retyped(obj.spec, classes[PodSpec])
-        if (target := rows._target_requirement(obj.spec)) is not None:
+        if (target := rows._find_target_requirement(obj.spec)) is not None:
             target.__class__ = classes[NodeSelectorRequirement]
         with suppress(StatusError):
             admit_create(obj, Request(options=ON, now=_NOW, namespace="default"))

@@ -62,8 +62,8 @@ def usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change:
     limited = evaluator.measured_names(quota.status.hard)
     if not limited:
         return {}
-    now = _usage_in_scope(quota, evaluator, change.new)
-    before = _usage_in_scope(quota, evaluator, change.old)
+    now = _compute_usage_in_scope(quota, evaluator, change.new)
+    before = _compute_usage_in_scope(quota, evaluator, change.old)
     if now is not None and change.new is not None and change.may_be_rejected:
         if missing := evaluator.missing(limited, change.new):
             raise change.forbidden(f"failed quota: {quota.metadata.name}: {missing}")
@@ -92,7 +92,7 @@ def add_difference(quota: ResourceQuota, used: Mapping[str, Quantity], differenc
     return after
 
 
-def _usage_in_scope(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resource | None) -> Usage | None:
+def _compute_usage_in_scope(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resource | None) -> Usage | None:
     if obj is None or not is_in_scope(quota.spec, evaluator, obj):
         return None
     return evaluator.usage(obj)

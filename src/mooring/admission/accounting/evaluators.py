@@ -111,7 +111,7 @@ class PodEvaluator(Evaluator[Pod]):
     def usage(self, obj: Pod) -> Usage:
         if has_ended(obj) or self.is_overdue(obj):
             return {"count/pods": ONE}
-        usage = _usage_by_name(*total_resources(obj, pod_level=self._pod_level))
+        usage = _build_pod_usage(*total_resources(obj, pod_level=self._pod_level))
         usage["count/pods"] = ONE
         return usage
 
@@ -125,9 +125,9 @@ class PodEvaluator(Evaluator[Pod]):
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
         match requirement.scope_name:
             case "Terminating":
-                return _is_terminating(obj)
+                return _has_active_deadline(obj)
             case "NotTerminating":
-                return not _is_terminating(obj)
+                return not _has_active_deadline(obj)
             case "BestEffort":
                 return qos_class(obj.spec) == "BestEffort"
             case "NotBestEffort":
@@ -135,7 +135,7 @@ class PodEvaluator(Evaluator[Pod]):
             case "PriorityClass":
                 return requirement_matches(requirement, obj.spec.priority_class_name)
             case "CrossNamespacePodAffinity":
-                return _selects_other_namespaces(obj)
+                return _has_cross_namespace_affinity(obj)
         return False
 
     def missing(self, required: Iterable[str], obj: Pod) -> str:
@@ -144,7 +144,7 @@ class PodEvaluator(Evaluator[Pod]):
         wanted = _REQUIRED.intersection(required)
         lacking: dict[str, set[str]] = {}
         for container in (*obj.spec.containers, *obj.spec.init_containers) if wanted else ():
-            for name in wanted - _usage_by_name(container.resources.requests, container.resources.limits).keys():
+            for name in wanted - _build_pod_usage(container.resources.requests, container.resources.limits).keys():
                 lacking.setdefault(name, set()).add(container.name)
         texts = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(lacking.items())]
         return f"must specify {'; '.join(texts)}" if texts else ""
@@ -152,10 +152,10 @@ class PodEvaluator(Evaluator[Pod]):
     def may_reject(self, new: Pod, old: Pod | None, subresource: str) -> bool:
         if subresource == "resize":
             return True
-        return not subresource and (old is None or _is_terminating(new) != _is_terminating(old))
+        return not subresource and (old is None or _has_active_deadline(new) != _has_active_deadline(old))
 
     def may_change_usage(self, new: Pod, old: Pod) -> bool:
-        if has_ended(new) != has_ended(old) or _is_terminating(new) != _is_terminating(old):
+        if has_ended(new) != has_ended(old) or _has_active_deadline(new) != _has_active_deadline(old):
             return True
         return total_resources(new, pod_level=True) != total_resources(old, pod_level=True)
 
@@ -167,7 +167,7 @@ def is_extended_request(name: str) -> bool:
     return not is_native(name) or name.startswith(_REQUESTS + DEVICE_CLASS)
 
 
-def _usage_by_name(requests: Resources, limits: Resources) -> Usage:
+def _build_pod_usage(requests: Resources, limits: Resources) -> Usage:
     usage: Usage = {"pods": ONE}
     for name, quantity in requests.items():
         if name in _ASKED or name.startswith("hugepages-"):
@@ -188,7 +188,7 @@ def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]
     if status.container_statuses or status.init_container_statuses:
         statuses = {each.name: each for each in (*status.init_container_statuses, *status.container_statuses)}
         if any(each.resources or each.allocated_resources for each in statuses.values()):
-            requests, limits = _totals_during_resize(pod, statuses, requests, limits)
+            requests, limits = _sum_resources_during_resize(pod, statuses, requests, limits)
     if pod_level and spec.resources is not None and _has_pod_level_resources(pod):
         for total, given in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
             total.update({name: quantity for name, quantity in given.items() if is_pod_level(name)})
@@ -198,24 +198,24 @@ def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]
     return requests, limits
 
 
-def _totals_during_resize(
+def _sum_resources_during_resize(
     pod: Pod, statuses: Mapping[str, ContainerStatus], requests: Usage, limits: Usage
 ) -> tuple[Usage, Usage]:
     infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
 
-    def allocated_to(container: Container) -> Resources:
+    def get_allocated_requests(container: Container) -> Resources:
         status = statuses.get(container.name)
         if status is not None and status.allocated_resources:
             return status.allocated_resources
         return {} if infeasible else container.resources.requests
 
-    def actual(container: Container) -> Resources:
+    def get_actual_requests(container: Container) -> Resources:
         status = statuses.get(container.name)
         if status is not None and status.resources is not None and status.resources.requests:
             return status.resources.requests
-        return allocated_to(container)
+        return get_allocated_requests(container)
 
-    def actual_limits(container: Container) -> Resources:
+    def get_actual_limits(container: Container) -> Resources:
         status = statuses.get(container.name)
         if status is not None and status.resources is not None and status.resources.limits:
             return status.resources.limits
@@ -224,12 +224,14 @@ def _totals_during_resize(
     spec = pod.spec
     wanted, wanted_limits = ({}, {}) if infeasible else (requests, limits)
     return (
-        _largest_amounts(wanted, sum_containers(spec, actual), sum_containers(spec, allocated_to)),
-        _largest_amounts(wanted_limits, sum_containers(spec, actual_limits)),
+        _take_largest_amounts(
+            wanted, sum_containers(spec, get_actual_requests), sum_containers(spec, get_allocated_requests)
+        ),
+        _take_largest_amounts(wanted_limits, sum_containers(spec, get_actual_limits)),
     )
 
 
-def _largest_amounts(*each: Resources) -> Usage:
+def _take_largest_amounts(*each: Resources) -> Usage:
     result: Usage = {}
     for resources in each:
         for name, quantity in resources.items():
@@ -243,11 +245,11 @@ def _has_pod_level_resources(pod: Pod) -> bool:
     return resources is not None and any(map(is_pod_level, (*resources.requests, *resources.limits)))
 
 
-def _is_terminating(pod: Pod) -> bool:
+def _has_active_deadline(pod: Pod) -> bool:
     return pod.spec.active_deadline_seconds is not None and pod.spec.active_deadline_seconds >= 0
 
 
-def _selects_other_namespaces(pod: Pod) -> bool:
+def _has_cross_namespace_affinity(pod: Pod) -> bool:
     return any(term.namespaces or term.namespace_selector is not None for term in pod_affinity_terms(pod.spec))
 
 
@@ -270,7 +272,7 @@ class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
 
     def usage(self, obj: PersistentVolumeClaim) -> Usage:
         usage = {self.count_name: ONE, _STORAGE[0]: ONE}
-        storage = _requested_storage(obj)
+        storage = _get_requested_storage(obj)
         if storage is not None:
             usage[_STORAGE[1]] = storage
         by_class = obj.metadata.annotations.get(_BETA_CLASS, obj.spec.storage_class_name or "")
@@ -281,16 +283,16 @@ class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: PersistentVolumeClaim) -> bool:
         if requirement.scope_name != "VolumeAttributesClass":
             return False
-        return any(requirement_matches(requirement, name) for name in _attribute_classes(obj) or {""})
+        return any(requirement_matches(requirement, name) for name in _get_attributes_classes(obj) or {""})
 
     def may_reject(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, subresource: str) -> bool:
         return not subresource
 
     def may_change_usage(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
-        return self.usage(new) != self.usage(old) or _attribute_classes(new) != _attribute_classes(old)
+        return self.usage(new) != self.usage(old) or _get_attributes_classes(new) != _get_attributes_classes(old)
 
 
-def _requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
+def _get_requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
     asked = claim.spec.resources.requests.get("storage")
     if asked is None:
         return None
@@ -298,7 +300,7 @@ def _requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
     return max(asked.round_up(0), allocated.round_up(0))
 
 
-def _attribute_classes(claim: PersistentVolumeClaim) -> set[str]:
+def _get_attributes_classes(claim: PersistentVolumeClaim) -> set[str]:
     status = claim.status
     target = status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
     found = (claim.spec.volume_attributes_class_name, status.current_volume_attributes_class_name, target)
@@ -344,10 +346,10 @@ class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
             add_usage(devices, most)
         usage = {self.count_name: ONE} | {name + _DEVICES: quantity for name, quantity in devices.items()}
         if self._extended_resources:
-            usage |= self._extended_usage(devices, self._paid(obj))
+            usage |= self._compute_extended_usage(devices, self._paid(obj))
         return usage
 
-    def _extended_usage(self, devices: Usage, paid: Usage) -> Usage:
+    def _compute_extended_usage(self, devices: Usage, paid: Usage) -> Usage:
         named: Usage = {}
         for name, quantity in devices.items():
             named[_REQUESTS + DEVICE_CLASS + name] = quantity

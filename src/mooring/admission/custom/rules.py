@@ -58,13 +58,13 @@ def uses_old_self(program: Program) -> bool:
     return any(path[0] == "oldSelf" for path in program.reads)
 
 
-class _Node(msgspec.Struct):
+class _RuleNode(msgspec.Struct):
     """A schema node with its compiled CEL rules and its child nodes; children without any rules are left out."""
 
     schema: Structural
     is_root: bool
-    fields: "dict[str, _Node]"
-    element: "_Node | None"
+    fields: "dict[str, _RuleNode]"
+    element: "_RuleNode | None"
     """The node of a list's items or a map's values."""
     _type_and_rules: "tuple[Declared, tuple[CompiledRule, ...]] | None" = None
 
@@ -84,7 +84,7 @@ class Rules:
     """The `x-kubernetes-validations` of one version of a custom kind; evaluates them on its objects."""
 
     def __init__(self, schema: Structural) -> None:
-        self._root = _build_node(schema, is_root=True)
+        self._root = _build_rule_node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
         """Return an error for each violated rule; only `warn` if the value is unchanged. `old` is None on create."""
@@ -96,14 +96,14 @@ class Rules:
             return _Evaluation(warn, counted=True).run(self._root, new, old, path)
 
 
-def _build_node(schema: Structural, *, is_root: bool = False) -> _Node | None:
+def _build_rule_node(schema: Structural, *, is_root: bool = False) -> _RuleNode | None:
     if not is_declared(schema.props):
         return None
-    found = {name: _build_node(child) for name, child in schema.properties.items()}
+    found = {name: _build_rule_node(child) for name, child in schema.properties.items()}
     fields = {name: node for name, node in found.items() if node is not None}
     inner = schema.items or schema.additional
-    element = _build_node(inner) if inner is not None else None
-    return _Node(schema, is_root, fields, element) if schema.props.validations or fields or element else None
+    element = _build_rule_node(inner) if inner is not None else None
+    return _RuleNode(schema, is_root, fields, element) if schema.props.validations or fields or element else None
 
 
 def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[CompiledRule]:
@@ -128,23 +128,23 @@ class _Evaluation:
         self._left = BUDGET
         self._errors: Errors = []
 
-    def run(self, root: _Node, new: Any, old: Any, path: Path | None) -> Errors:
+    def run(self, root: _RuleNode, new: Any, old: Any, path: Path | None) -> Errors:
         unchanged = path is None and old is not None and new == old  # a default has no old value
         with suppress(_StopError):
-            self._visit(root, new, old, path, unchanged=unchanged)
+            self._visit_value(root, new, old, path, unchanged=unchanged)
         return self._errors
 
-    def _visit(self, node: _Node, new: Any, old: Any, path: Path | None, *, unchanged: bool) -> None:
+    def _visit_value(self, node: _RuleNode, new: Any, old: Any, path: Path | None, *, unchanged: bool) -> None:
         if new is None:
             return
         if node.schema.props.validations:
-            self._evaluate(node, new, old, path, unchanged)
+            self._evaluate_node(node, new, old, path, unchanged)
         if isinstance(new, list) and node.element is not None:
             for index, item in enumerate(new):
                 before = counterpart(new, old, index, node.schema)
                 same = unchanged if is_absent(before) else before == item
                 here = path.index(index) if path else Path(f"[{index}]")
-                self._visit(node.element, item, None if is_absent(before) else before, here, unchanged=same)
+                self._visit_value(node.element, item, None if is_absent(before) else before, here, unchanged=same)
         elif isinstance(new, dict):
             for name, item in new.items():
                 below = node.fields.get(name) or (node.element if name not in node.schema.properties else None)
@@ -152,12 +152,12 @@ class _Evaluation:
                     continue
                 before = old.get(name) if isinstance(old, dict) else None
                 same = before == item if isinstance(old, dict) else unchanged
-                self._visit(below, item, before, path_below(path, name, node.schema), unchanged=same)
+                self._visit_value(below, item, before, path_below(path, name, node.schema), unchanged=same)
 
-    def _evaluate(self, node: _Node, new: Any, old: Any, path: Path | None, unchanged: bool) -> None:
+    def _evaluate_node(self, node: _RuleNode, new: Any, old: Any, path: Path | None, unchanged: bool) -> None:
         shown_type = node.schema.props.type
         if self._left <= 0:
-            self._stop(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
+            self._stop_with_error(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
         declared, rules = node.type_and_rules
         try:
             value = to_value(new, declared)
@@ -187,9 +187,9 @@ class _Evaluation:
             detail = (
                 f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {text}"
             )
-            self._stop(field_errors.invalid(path, shown_type, detail))
+            self._stop_with_error(field_errors.invalid(path, shown_type, detail))
         except _OutOfBudgetError:
-            self._stop(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
+            self._stop_with_error(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
         except EvaluationError as error:
             if str(error).startswith("no such overload"):
                 detail = (
@@ -229,7 +229,7 @@ class _Evaluation:
         fallback = each.rule.message.strip() if each.rule.message else f"failed rule: {each.rule.rule.strip()}"
         detail = self._evaluate_message(each, bindings, here, shown_type) or fallback
         shown = OMIT_VALUE if shown_type in {"object", "array"} else value
-        error = _violation_error(each.rule.reason, here, shown, detail)
+        error = _build_violation_error(each.rule.reason, here, shown, detail)
         if not forgiven:
             self._errors.append(error)
         elif self._warn is not None:
@@ -247,19 +247,19 @@ class _Evaluation:
                 "no further validation rules will be run due to call cost exceeds limit for messageExpression:"
                 f' "{each.rule.message_expression}"'
             )
-            self._stop(field_errors.invalid(path, shown_type, detail))
+            self._stop_with_error(field_errors.invalid(path, shown_type, detail))
         except _OutOfBudgetError:
             detail = (
                 "messageExpression evaluation failed due to running out of cost budget, no further validation rules"
                 " will be run"
             )
-            self._stop(field_errors.invalid(path, shown_type, detail))
+            self._stop_with_error(field_errors.invalid(path, shown_type, detail))
         except EvaluationError:
             return ""
         text = text.strip() if isinstance(text, str) else ""
         return "" if "\n" in text or len(text.encode()) > MAX_MESSAGE_BYTES else text
 
-    def _stop(self, error: FieldError) -> None:
+    def _stop_with_error(self, error: FieldError) -> None:
         self._errors.append(error)
         raise _StopError
 
@@ -268,7 +268,7 @@ class _OutOfBudgetError(Exception):
     """Raised when the counted cost of the CEL rules exceeds the budget for one object."""
 
 
-def _violation_error(reason: str | None, path: Path | None, value: Any, detail: str) -> FieldError:
+def _build_violation_error(reason: str | None, path: Path | None, value: Any, detail: str) -> FieldError:
     match reason:
         case "FieldValueForbidden":
             return field_errors.forbidden(path, detail)

@@ -112,7 +112,7 @@ class CustomStrategy(Strategy[Dynamic]):
         )
         tree = self.tree(obj)
         errors += unique(self._run_check(self.check, tree, None).errors)
-        errors += self._scale_errors(obj)
+        errors += self._validate_scale(obj)
         errors += self.structure_errors(obj, None)
         return errors + self.rule_errors(tree, None, errors, request)
 
@@ -120,7 +120,7 @@ class CustomStrategy(Strategy[Dynamic]):
         errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
         tree, before = self.tree(new), self.tree(old)
         errors += self.errors_at_changes(self.check, tree, before, self.schema)
-        errors += self._scale_errors(new)
+        errors += self._validate_scale(new)
         errors += self.structure_errors(new, old)
         return errors + self.rule_errors(tree, before, errors, request)
 
@@ -171,10 +171,10 @@ class CustomStrategy(Strategy[Dynamic]):
             return [field_errors.invalid(None, None, _UNCHECKED)]
         return self.cel_rules.errors(new, old, request.warn)
 
-    def _scale_errors(self, obj: Dynamic) -> Errors:
+    def _validate_scale(self, obj: Dynamic) -> Errors:
         if self.scale is None:
             return []
-        return [*_replicas_errors(obj, self.scale.spec_replicas_path), *validate_scale_status(obj, self.scale)]
+        return [*_validate_replicas(obj, self.scale.spec_replicas_path), *validate_scale_status(obj, self.scale)]
 
 
 class CustomStatusStrategy(SubresourceStrategy[Dynamic]):
@@ -200,7 +200,7 @@ class CustomStatusStrategy(SubresourceStrategy[Dynamic]):
 
 def validate_scale_status(obj: Dynamic, scale: CustomResourceSubresourceScale) -> Errors:
     """Return errors in an object's fields that the scale subresource maps to its status: replicas and selector."""
-    errors = _replicas_errors(obj, scale.status_replicas_path)
+    errors = _validate_replicas(obj, scale.status_replicas_path)
     if scale.label_selector_path:
         path = Path(scale.label_selector_path)
         try:
@@ -212,7 +212,7 @@ def validate_scale_status(obj: Dynamic, scale: CustomResourceSubresourceScale) -
     return errors
 
 
-def _replicas_errors(obj: Dynamic, place: str) -> Errors:
+def _validate_replicas(obj: Dynamic, place: str) -> Errors:
     path = Path(place)
     try:
         replicas = value_at(obj.content, place)

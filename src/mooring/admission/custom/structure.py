@@ -37,8 +37,8 @@ def validate_embedded_objects(value: Any, schema: Structural, path: Path | None 
     errors: Errors = []
     if isinstance(value, dict):
         if schema.props.embedded_resource and path is not None:
-            errors += _embedded_object_errors(value, path)
-        for name, child, item in _fields_with_schemas(value, schema):
+            errors += _validate_embedded_object(value, path)
+        for name, child, item in _iterate_fields_with_schemas(value, schema):
             errors += validate_embedded_objects(item, child, path_below(path, name, schema))
     elif isinstance(value, list) and schema.items is not None and path is not None:
         for index, item in enumerate(value):
@@ -46,7 +46,7 @@ def validate_embedded_objects(value: Any, schema: Structural, path: Path | None 
     return errors
 
 
-def _embedded_object_errors(value: dict[str, Any], path: Path) -> Errors:
+def _validate_embedded_object(value: dict[str, Any], path: Path) -> Errors:
     errors = [field_errors.required(path.child(name)) for name in ("apiVersion", "kind") if name not in value]
     for name in ("apiVersion", "kind"):
         text = value.get(name, _ABSENT)
@@ -62,11 +62,11 @@ def _embedded_object_errors(value: dict[str, Any], path: Path) -> Errors:
         elif name == "apiVersion" and text.count("/") > 1:
             errors.append(field_errors.invalid(path.child(name), text, f"unexpected GroupVersion string: {text}"))
     if "metadata" in value:
-        errors += _validate_metadata(value["metadata"], path.child("metadata"))
+        errors += _validate_embedded_metadata(value["metadata"], path.child("metadata"))
     return errors
 
 
-def _validate_metadata(value: Any, path: Path) -> Errors:
+def _validate_embedded_metadata(value: Any, path: Path) -> Errors:
     try:
         metadata, _ = from_tree(value, ObjectMeta, FieldValidation.IGNORE)
     except DecodeError as error:
@@ -80,7 +80,7 @@ def validate_list_types(value: Any, schema: Structural, path: Path | None = None
     """Return errors for duplicate items in a value's lists of the list types `set` and `map`, at any depth."""
     errors: Errors = []
     if isinstance(value, dict):
-        for name, child, item in _fields_with_schemas(value, schema):
+        for name, child, item in _iterate_fields_with_schemas(value, schema):
             if item.__class__ in _HOLDERS:
                 errors += validate_list_types(item, child, path_below(path, name, schema))
     elif isinstance(value, list) and path is not None:
@@ -114,7 +114,7 @@ def _validate_duplicates(items: list[Any], schema: Structural, path: Path) -> Er
     return errors
 
 
-def _fields_with_schemas(value: dict[str, Any], schema: Structural) -> Iterator[tuple[str, Structural, Any]]:
+def _iterate_fields_with_schemas(value: dict[str, Any], schema: Structural) -> Iterator[tuple[str, Structural, Any]]:
     for name, item in value.items():
         child = schema.properties.get(name) or schema.additional
         if child is not None:

@@ -63,7 +63,7 @@ def validate(check: Check, value: Any, base: Path | None = None) -> Errors:
 
 def compile_schema(schema: JSONSchemaProps) -> Check:
     """Return a function that checks a value by the schema and adds the errors to its `Findings`."""
-    checks = _Checks(schema)
+    checks = _ChecksByClass(schema)
 
     def check(value: Any, place: Place, findings: Findings) -> None:
         for each in checks[value.__class__]:
@@ -72,7 +72,7 @@ def compile_schema(schema: JSONSchemaProps) -> Check:
     return check
 
 
-class _Checks(dict[type, tuple[Check, ...]]):
+class _ChecksByClass(dict[type, tuple[Check, ...]]):
     """A schema's check functions by the Python class of the checked value; each class is compiled on first use."""
 
     def __init__(self, schema: JSONSchemaProps) -> None:
@@ -80,7 +80,7 @@ class _Checks(dict[type, tuple[Check, ...]]):
         self._schema = schema
 
     def __missing__(self, cls: type) -> tuple[Check, ...]:
-        found = self[cls] = tuple(_checks_for(cls, self._schema))
+        found = self[cls] = tuple(_build_checks_for(cls, self._schema))
         return found
 
 
@@ -93,20 +93,20 @@ def format_place(place: Place) -> str:
     return "".join(reversed(steps)).removeprefix(".")
 
 
-def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
-    found = [*_type_checks(cls, schema)]
+def _build_checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
+    found = [*_build_type_checks(cls, schema)]
     if cls is type(None):
-        return found + _enum_checks(schema)
-    found += _combination_checks(schema)
+        return found + _build_enum_checks(schema)
+    found += _build_combination_checks(schema)
     if cls is str:
-        found += _text_checks(schema)
+        found += _build_text_checks(schema)
     elif cls in (int, float):
-        found += _number_checks(cls, schema)
+        found += _build_number_checks(cls, schema)
     elif cls is list:
-        found += _list_checks(schema)
-    found += _enum_checks(schema)
+        found += _build_list_checks(schema)
+    found += _build_enum_checks(schema)
     if cls is dict:
-        found += _object_checks(schema)
+        found += _build_object_checks(schema)
     return found
 
 
@@ -127,26 +127,26 @@ def known_format(schema: JSONSchemaProps) -> str:
     return schema.format if schema.format in allowed else ""
 
 
-def _type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
+def _build_type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
     types, known = allowed_types(schema), known_format(schema)
     if not types and not known:
         return []
     wanted = ",".join(types)
     if cls is type(None):
-        return [_wrong_type_check(wanted, "null")] if types and not schema.nullable else []
+        return [_build_wrong_type_check(wanted, "null")] if types and not schema.nullable else []
     name = _NAMES[cls]
     fits = name in types or (cls is int and "number" in types)
     maybe = cls is float and "integer" in types
     if cls not in (str, list) and known and not (fits or maybe or _GO_FORMATS.get(cls, "") == known):
-        return [_wrong_type_check(known, _GO_FORMATS.get(cls, ""))]
+        return [_build_wrong_type_check(known, _GO_FORMATS.get(cls, ""))]
     if known and cls in (str, list) and not {"number", "integer"} & set(types):
         return []
     if maybe and not fits:
-        return [_whole_number_check(known or wanted, _GO_FORMATS[cls] if known else name)]
-    return [] if fits else [_wrong_type_check(wanted, name)]
+        return [_build_whole_number_check(known or wanted, _GO_FORMATS[cls] if known else name)]
+    return [] if fits else [_build_wrong_type_check(wanted, name)]
 
 
-def _wrong_type_check(wanted: str, given: str) -> Check:
+def _build_wrong_type_check(wanted: str, given: str) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:  # noqa: ARG001 - its class is what is wrong
         _add_type_error(place, findings, wanted, given)
 
@@ -158,7 +158,7 @@ def _add_type_error(place: Place, findings: Findings, wanted: str, given: str) -
     findings.add(place, field_errors.type_invalid(findings.path_of(place), given, detail))
 
 
-def _whole_number_check(wanted: str, given: str) -> Check:
+def _build_whole_number_check(wanted: str, given: str) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not (value.is_integer() and abs(value) <= _SAFE_INTEGER):
             _add_type_error(place, findings, wanted, given)
@@ -166,61 +166,61 @@ def _whole_number_check(wanted: str, given: str) -> Check:
     return check
 
 
-def _combination_checks(schema: JSONSchemaProps) -> list[Check]:
+def _build_combination_checks(schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
     if schema.any_of:
-        found.append(_any_of_check([compile_schema(each) for each in schema.any_of], schema.any_of))
+        found.append(_build_any_of_check([compile_schema(each) for each in schema.any_of], schema.any_of))
     if schema.one_of:
-        found.append(_one_of_check([compile_schema(each) for each in schema.one_of], schema.one_of))
+        found.append(_build_one_of_check([compile_schema(each) for each in schema.one_of], schema.one_of))
     if schema.all_of:
-        found.append(_all_of_check([compile_schema(each) for each in schema.all_of]))
+        found.append(_build_all_of_check([compile_schema(each) for each in schema.all_of]))
     if schema.not_ is not None:
-        found.append(_not_check(compile_schema(schema.not_)))
+        found.append(_build_not_check(compile_schema(schema.not_)))
     return found
 
 
-def _try_check(check: Check, value: Any, place: Place, findings: Findings) -> Findings:
+def _collect_errors(check: Check, value: Any, place: Place, findings: Findings) -> Findings:
     trial = Findings(findings.base)
     with field_errors.without_budget():
         check(value, place, trial)
     return trial
 
 
-def _best_alternative(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
+def _choose_best_alternative(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
     counts = [count_checks(schema, value) for schema in schemas]
     return failures[max(range(len(counts)), key=lambda index: (counts[index], -index))]
 
 
-def _any_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
+def _build_any_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         failures = []
         for each in checks:
-            failures.append(_try_check(each, value, place, findings))
+            failures.append(_collect_errors(each, value, place, findings))
             if not failures[-1].errors:
                 return
         _add_error(findings, place, f'"{format_place(place)}" must validate at least one schema (anyOf)')
-        findings.add_all(_best_alternative(schemas, failures, value))
+        findings.add_all(_choose_best_alternative(schemas, failures, value))
 
     return check
 
 
-def _one_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
+def _build_one_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
-        failures = [_try_check(each, value, place, findings) for each in checks]
+        failures = [_collect_errors(each, value, place, findings) for each in checks]
         valid = sum(not failure.errors for failure in failures)
         if valid == 1:
             return
         why = "Found none valid" if not valid else f"Found {valid} valid alternatives"
         _add_error(findings, place, f'"{format_place(place)}" must validate one and only one schema (oneOf). {why}')
         if not valid:
-            findings.add_all(_best_alternative(schemas, failures, value))
+            findings.add_all(_choose_best_alternative(schemas, failures, value))
 
     return check
 
 
-def _all_of_check(checks: Sequence[Check]) -> Check:
+def _build_all_of_check(checks: Sequence[Check]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
-        failures = [_try_check(each, value, place, findings) for each in checks]
+        failures = [_collect_errors(each, value, place, findings) for each in checks]
         failed = [failure for failure in failures if failure.errors]
         if not failed:
             return
@@ -232,9 +232,9 @@ def _all_of_check(checks: Sequence[Check]) -> Check:
     return check
 
 
-def _not_check(inner: Check) -> Check:
+def _build_not_check(inner: Check) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
-        if not _try_check(inner, value, place, findings).errors:
+        if not _collect_errors(inner, value, place, findings).errors:
             _add_error(findings, place, f'"{format_place(place)}" must not validate the schema (not)')
 
     return check
@@ -260,7 +260,7 @@ def count_checks(schema: JSONSchemaProps, value: Any) -> int:
     return count
 
 
-def _text_checks(schema: JSONSchemaProps) -> list[Check]:
+def _build_text_checks(schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
     longest, shortest = schema.max_length, schema.min_length
     pattern = schema.pattern
@@ -279,11 +279,11 @@ def _text_checks(schema: JSONSchemaProps) -> list[Check]:
     known = known_format(schema)
     fits = format_checker(known) if known else None
     if fits is not None:
-        found.append(_format_check(known, fits))
+        found.append(_build_format_check(known, fits))
     return found
 
 
-def _format_check(name: str, fits: Callable[[str], bool]) -> Check:
+def _build_format_check(name: str, fits: Callable[[str], bool]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not fits(value):
             _add_type_error(place, findings, name, value)
@@ -291,22 +291,22 @@ def _format_check(name: str, fits: Callable[[str], bool]) -> Check:
     return check
 
 
-def _number_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
+def _build_number_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
     types = allowed_types(schema)
     if types == ["integer"]:
         bits = 32 if schema.format == "int32" else 64
-        found.append(_range_check(bits, schema.format if schema.format in {"int32", "int64"} else ""))
+        found.append(_build_range_check(bits, schema.format if schema.format in {"int32", "int64"} else ""))
     if schema.multiple_of is not None:
-        found.append(_multiple_check(cls, schema.multiple_of))
+        found.append(_build_multiple_check(cls, schema.multiple_of))
     if schema.minimum is not None:
-        found.append(_bound_check(cls, schema.minimum, schema.exclusive_minimum, "greater", -1))
+        found.append(_build_bound_check(cls, schema.minimum, schema.exclusive_minimum, "greater", -1))
     if schema.maximum is not None:
-        found.append(_bound_check(cls, schema.maximum, schema.exclusive_maximum, "less", 1))
+        found.append(_build_bound_check(cls, schema.maximum, schema.exclusive_maximum, "less", 1))
     return found
 
 
-def _range_check(bits: int, known: str) -> Check:
+def _build_range_check(bits: int, known: str) -> Check:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     form = f"with format {known}" if known else "(default format)"
 
@@ -317,7 +317,7 @@ def _range_check(bits: int, known: str) -> Check:
     return check
 
 
-def _multiple_check(cls: type, given: float) -> Check:
+def _build_multiple_check(cls: type, given: float) -> Check:
     factor = int(given) if cls is int else given
     shown = format_number(factor)
 
@@ -336,7 +336,7 @@ def _is_multiple(value: float, factor: float) -> bool:
     return quotient.is_integer() or abs(quotient - round(quotient)) < 1e-9 * abs(quotient)
 
 
-def _bound_check(cls: type, bound: float, exclusive: bool, word: str, sign: int) -> Check:
+def _build_bound_check(cls: type, bound: float, exclusive: bool, word: str, sign: int) -> Check:
     limit = int(bound) if cls is int else bound
     words = f"should be {word} than {'' if exclusive else 'or equal to '}{format_number(limit)}"
 
@@ -348,7 +348,7 @@ def _bound_check(cls: type, bound: float, exclusive: bool, word: str, sign: int)
     return check
 
 
-def _enum_checks(schema: JSONSchemaProps) -> list[Check]:
+def _build_enum_checks(schema: JSONSchemaProps) -> list[Check]:
     if not schema.enum:
         return []
     allowed = list(schema.enum)
@@ -367,8 +367,8 @@ def _enum_checks(schema: JSONSchemaProps) -> list[Check]:
     return [check]
 
 
-def _list_checks(schema: JSONSchemaProps) -> list[Check]:
-    items = _Checks(schema.items) if isinstance(schema.items, JSONSchemaProps) else None
+def _build_list_checks(schema: JSONSchemaProps) -> list[Check]:
+    items = _ChecksByClass(schema.items) if isinstance(schema.items, JSONSchemaProps) else None
     most, fewest = schema.max_items, schema.min_items
 
     def check(value: Any, place: Place, findings: Findings) -> None:
@@ -384,10 +384,10 @@ def _list_checks(schema: JSONSchemaProps) -> list[Check]:
     return [] if items is None and most is None and fewest is None else [check]
 
 
-def _object_checks(schema: JSONSchemaProps) -> list[Check]:
-    properties = {name: _Checks(child) for name, child in schema.properties.items()}
+def _build_object_checks(schema: JSONSchemaProps) -> list[Check]:
+    properties = {name: _ChecksByClass(child) for name, child in schema.properties.items()}
     more = schema.additional_properties
-    additional = _Checks(more) if isinstance(more, JSONSchemaProps) else None
+    additional = _ChecksByClass(more) if isinstance(more, JSONSchemaProps) else None
     most, fewest, required = schema.max_properties, schema.min_properties, tuple(schema.required)
 
     def check(value: Any, place: Place, findings: Findings) -> None:

@@ -66,7 +66,7 @@ class Expressions(msgspec.Struct):
         items cannot be matched with old ones: rules below it must not read `oldSelf`.
         """
         place = path.child("x-kubernetes-validations")
-        shared = self._rule_programs(schema, root=root or schema.embedded_resource)
+        shared = self._get_rule_programs(schema, root=root or schema.embedded_resource)
         if shared is None:
             detail = (
                 "internal error: failed to construct type information for x-kubernetes-validations rules: unable to"
@@ -80,7 +80,7 @@ class Expressions(msgspec.Struct):
             found += self._validate_rule(rule, place.index(index), shared, times, uncorrelated)
         return found
 
-    def _rule_programs(self, schema: JSONSchemaProps, *, root: bool) -> "_RulePrograms | None":
+    def _get_rule_programs(self, schema: JSONSchemaProps, *, root: bool) -> "_RulePrograms | None":
         key = (codec.encode(schema), root)
         if key not in self._known_nodes:
             declared = declare(schema, root=root)
@@ -92,7 +92,9 @@ class Expressions(msgspec.Struct):
         self, rule: ValidationRule, path: Path, shared: _RulePrograms, times: int, uncorrelated: Path | None
     ) -> Errors:
         program = self._compile(rule.rule, shared, rule, path)
-        if problem := _find_problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
+        if problem := _find_program_problem(
+            program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"
+        ):
             return [field_errors.invalid(path.child("rule"), rule, problem)]
         errors = self._add_cost(path.child("rule"), min(program.max_cost * times, _MOST), "estimated rule cost")
         if rule.message_expression:
@@ -109,7 +111,7 @@ class Expressions(msgspec.Struct):
     def _validate_message(self, rule: ValidationRule, path: Path, shared: _RulePrograms) -> Errors:
         program = self._compile(rule.message_expression, shared, rule, path)
         begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
-        if problem := _find_problem(program, "string", begin, wrong_type):
+        if problem := _find_program_problem(program, "string", begin, wrong_type):
             return [field_errors.invalid(path, rule, problem)]
         return self._add_cost(path, program.max_cost, "estimated messageExpression cost")
 
@@ -141,7 +143,7 @@ class Expressions(msgspec.Struct):
         return [*errors, field_errors.forbidden(path, _format_excess(name, self._total, MAX_SCHEMA))]
 
 
-def _find_problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
+def _find_program_problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
     if program.issues:
         return find_compile_problem(program, begin)
     return "" if str(program.output_type) == wanted else wrong_type

@@ -115,7 +115,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         nodes = list(structural.walk_schemas(schema))
         if len(nodes) > MAX_NODES:
             return [field_errors.too_many(here, len(nodes), MAX_NODES)]
-        errors = [*_root_errors(schema, path, has_status)]
+        errors = [*_find_root_errors(schema, path, has_status)]
         expressions: Expressions | None = None
         impossible = structural.find_unsupported(nodes)
         if not impossible:
@@ -134,12 +134,12 @@ class SchemaValidator(msgspec.Struct, frozen=True):
 
 _BROKEN: dict[str, Callable[[v1.JSONSchemaProps], bool]] = {
     "types": lambda node: bool(node.type) and node.type not in _TYPES,
-    "sets": lambda node: bool(list(_set_errors(node, Path("x")))),
-    "maps": lambda node: bool(list(_map_errors(node, Path("x")))),
+    "sets": lambda node: bool(list(_find_set_errors(node, Path("x")))),
+    "maps": lambda node: bool(list(_find_map_errors(node, Path("x")))),
 }
 
 
-def _root_errors(schema: v1.JSONSchemaProps, path: Path, has_status: bool) -> Iterator[FieldError]:
+def _find_root_errors(schema: v1.JSONSchemaProps, path: Path, has_status: bool) -> Iterator[FieldError]:
     here = "openAPIV3Schema"
     if has_status:
         if schema.type and schema.type != "object":
@@ -206,7 +206,7 @@ class _SchemaWalk:
         """Collect the errors of a node and all below; `typed` is false below `not`, `allOf`, `anyOf` and `oneOf`."""
         before = len(self.schema_errors)
         if _needs_standard_checks(schema):
-            self.schema_errors += _standard_errors(schema, path, place, self._validator.lenient)
+            self.schema_errors += _find_standard_errors(schema, path, place, self._validator.lenient)
         self._visit_fields(schema, path, place, is_root, typed)
         if schema.not_ is not None:
             self.visit(schema.not_, path.child("not"), place, typed=False)
@@ -218,9 +218,9 @@ class _SchemaWalk:
             if schema.list_type != "map" and place.uncorrelated is None:
                 below = replace(below, uncorrelated=path)
             self.visit(schema.items, path.child("items"), below, typed=typed)
-        self.schema_errors += _extension_errors(schema, path, self._validator.lenient)
+        self.schema_errors += _find_extension_errors(schema, path, self._validator.lenient)
         for index, rule in enumerate(schema.validations):
-            self.schema_errors += _rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
+            self.schema_errors += _find_rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
         if self._expressions and typed and schema.validations and len(self.schema_errors) == before:
             self.rule_errors += self._expressions.errors(schema, path, place.times, place.uncorrelated, root=is_root)
 
@@ -265,7 +265,7 @@ def _needs_standard_checks(schema: v1.JSONSchemaProps) -> bool:
     )
 
 
-def _standard_errors(
+def _find_standard_errors(
     schema: v1.JSONSchemaProps, path: Path, place: _NodeContext, lenient: frozenset[str]
 ) -> Iterator[FieldError]:
     if schema.type and schema.type not in _TYPES and "types" not in lenient:
@@ -295,19 +295,19 @@ def _standard_errors(
         yield field_errors.forbidden(path.child("uniqueItems"), detail)
 
 
-def _extension_errors(schema: v1.JSONSchemaProps, path: Path, lenient: frozenset[str]) -> Iterator[FieldError]:
+def _find_extension_errors(schema: v1.JSONSchemaProps, path: Path, lenient: frozenset[str]) -> Iterator[FieldError]:
     if schema.preserve_unknown_fields is False:
         here = path.child("x-kubernetes-preserve-unknown-fields")
         yield field_errors.invalid(here, False, "must be true or undefined")
     if schema.map_type is not None:
-        yield from _wrong_type_errors(schema, path, "object", "x-kubernetes-map-type")
+        yield from _find_wrong_type_errors(schema, path, "object", "x-kubernetes-map-type")
         if schema.map_type not in {"atomic", "granular"}:
             here = path.child("x-kubernetes-map-type")
             yield field_errors.not_supported(here, schema.map_type, ("atomic", "granular"))
     if schema.list_type is not None:
-        yield from _wrong_type_errors(schema, path, "array", "x-kubernetes-list-type")
+        yield from _find_wrong_type_errors(schema, path, "array", "x-kubernetes-list-type")
         if schema.type == "array" and "sets" not in lenient:
-            yield from _set_errors(schema, path)
+            yield from _find_set_errors(schema, path)
         if schema.list_type not in {"atomic", "set", "map"}:
             here = path.child("x-kubernetes-list-type")
             yield field_errors.not_supported(here, schema.list_type, ("atomic", "set", "map"))
@@ -319,19 +319,21 @@ def _extension_errors(schema: v1.JSONSchemaProps, path: Path, lenient: frozenset
             else field_errors.invalid(here, schema.list_type, detail)
         )
     if schema.list_type == "map":
-        yield from _list_map_key_errors(schema, path)
+        yield from _find_list_map_key_errors(schema, path)
     if "maps" not in lenient:
-        yield from _map_errors(schema, path)
+        yield from _find_map_errors(schema, path)
 
 
-def _wrong_type_errors(schema: v1.JSONSchemaProps, path: Path, wanted: str, extension: str) -> Iterator[FieldError]:
+def _find_wrong_type_errors(
+    schema: v1.JSONSchemaProps, path: Path, wanted: str, extension: str
+) -> Iterator[FieldError]:
     if schema.type == wanted:
         return
     here, detail = path.child("type"), f"must be {wanted} if {extension} is specified"
     yield field_errors.invalid(here, schema.type, detail) if schema.type else field_errors.required(here, detail)
 
 
-def _set_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _find_set_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     items = schema.items
     if schema.list_type != "set" or not isinstance(items, v1.JSONSchemaProps):
         return
@@ -342,7 +344,7 @@ def _set_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
         yield field_errors.invalid(path.child("items").child("x-kubernetes-map-type"), items.list_type, detail)
 
 
-def _list_map_key_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _find_list_map_key_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     here, keys, items = path.child("x-kubernetes-list-map-keys"), schema.list_map_keys, schema.items
     if not keys:
         yield field_errors.required(here, "must not be empty if x-kubernetes-list-type is map")
@@ -367,7 +369,7 @@ def _list_map_key_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[Fie
             yield field_errors.invalid(here, keys, "must not contain duplicate entries")
 
 
-def _map_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _find_map_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     items = schema.items
     if schema.list_type not in {"set", "map"} or not isinstance(items, v1.JSONSchemaProps):
         return
@@ -389,15 +391,15 @@ def _map_errors(schema: v1.JSONSchemaProps, path: Path) -> Iterator[FieldError]:
             yield field_errors.forbidden(place.child("nullable"), f"{begin} cannot be nullable")
 
 
-def _rule_errors(schema: v1.JSONSchemaProps, rule: v1.ValidationRule, path: Path) -> Iterator[FieldError]:
+def _find_rule_errors(schema: v1.JSONSchemaProps, rule: v1.ValidationRule, path: Path) -> Iterator[FieldError]:
     text, message = rule.rule.strip(), rule.message.strip()
     if not text:
         yield field_errors.required(path.child("rule"), "rule is not specified")
     elif rule.message and not message:
         yield field_errors.invalid(path.child("message"), rule.message, "must be non-empty if specified")
-    elif _has_breaks(message):
+    elif _has_line_breaks(message):
         yield field_errors.invalid(path.child("message"), rule.message, "must not contain line breaks")
-    elif _has_breaks(text) and not message:
+    elif _has_line_breaks(text) and not message:
         yield field_errors.required(path.child("message"), "message must be specified if rule contains line breaks")
     if rule.message_expression and not rule.message_expression.strip():
         detail = "messageExpression must be non-empty if specified"
@@ -407,7 +409,7 @@ def _rule_errors(schema: v1.JSONSchemaProps, rule: v1.ValidationRule, path: Path
     where = rule.field_path
     if where and not where.strip():
         yield field_errors.invalid(path.child("fieldPath"), where, "must be non-empty if specified")
-    if _has_breaks(where):
+    if _has_line_breaks(where):
         yield field_errors.invalid(path.child("fieldPath"), where, "must not contain line breaks")
     if where:
         try:
@@ -416,7 +418,7 @@ def _rule_errors(schema: v1.JSONSchemaProps, rule: v1.ValidationRule, path: Path
             yield field_errors.invalid(path.child("fieldPath"), where, "must be a valid path")
 
 
-def _has_breaks(text: str) -> bool:
+def _has_line_breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 

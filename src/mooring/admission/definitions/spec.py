@@ -49,7 +49,7 @@ def validate(
     obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None, options: CustomOptions
 ) -> Errors:
     spec = obj.spec
-    shared = _find_shared(spec.versions)
+    shared = _find_shared_settings(spec.versions)
     validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
     errors = [
         *_validate_group(spec.group, is_new=old is None),
@@ -60,34 +60,34 @@ def validate(
     errors += [
         field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
         for index, version in enumerate(spec.versions)
-        if _schema_of(version) is None
+        if _get_schema(version) is None
     ]
     errors += checks.validate_items(spec.versions, SPEC.child("versions"), _validate_version, shared, validator)
     errors += _validate_versions_together(spec.versions, shared)
     errors += checks.required_fields(spec.names, SPEC.child("names"), "plural", "singular", "kind", "listKind")
     errors += validate_names(spec.names, SPEC.child("names"))
-    errors += _validate_shared(spec, shared, validator)
+    errors += _validate_shared_settings(spec, shared, validator)
     errors += _validate_conversion(spec, established=old is not None and v1.holds(old, v1.ESTABLISHED))
     fixed = ("spec.scope", "spec.names.kind") if old is not None and v1.holds(old, v1.ESTABLISHED) else ()
     return errors + checks.immutable_fields(obj, old, *fixed, "spec.group", "spec.names.plural")
 
 
-def _find_shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _SharedSettings:
-    def common_value(get: Callable[[v1.CustomResourceDefinitionVersion], T]) -> T | None:
+def _find_shared_settings(versions: list[v1.CustomResourceDefinitionVersion]) -> _SharedSettings:
+    def find_common_value(get: Callable[[v1.CustomResourceDefinitionVersion], T]) -> T | None:
         if not versions:
             return None
         first = get(versions[0])
         return first if all(get(version) == first for version in versions[1:]) else None
 
     return _SharedSettings(
-        common_value(_schema_of),
-        common_value(lambda version: version.subresources),
-        common_value(lambda version: version.additional_printer_columns) or None,
-        common_value(lambda version: version.selectable_fields) or None,
+        find_common_value(_get_schema),
+        find_common_value(lambda version: version.subresources),
+        find_common_value(lambda version: version.additional_printer_columns) or None,
+        find_common_value(lambda version: version.selectable_fields) or None,
     )
 
 
-def _schema_of(version: v1.CustomResourceDefinitionVersion) -> v1.JSONSchemaProps | None:
+def _get_schema(version: v1.CustomResourceDefinitionVersion) -> v1.JSONSchemaProps | None:
     return version.schema.open_api_v3_schema if version.schema else None
 
 
@@ -114,7 +114,7 @@ def _validate_version(
     errors += [
         field_errors.invalid(warning, version.deprecation_warning, why) for why in _find_deprecation_problems(version)
     ]
-    schema = _schema_of(version)
+    schema = _get_schema(version)
     if schema is not None and shared.schema is None:
         errors += validator.errors(
             schema, path.child("schema"), version.name, has_status=has_status(version.subresources)
@@ -127,7 +127,7 @@ def _validate_version(
         detail = "may only be set when `version.schema.openAPIV3Schema` is not included"
         errors.append(field_errors.invalid(path.child("selectableFields"), "", detail))
     if shared.selectable is None and schema is not None:
-        errors += _validate_selectable(version.selectable_fields, schema, path.child("selectableFields"))
+        errors += _validate_selectable_fields(version.selectable_fields, schema, path.child("selectableFields"))
     return errors
 
 
@@ -155,7 +155,7 @@ def _find_deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> l
 
 def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _SharedSettings) -> Errors:
     path = SPEC.child("versions")
-    shown = [_without_shared(version, shared) for version in versions]
+    shown = [_clear_shared_settings(version, shared) for version in versions]
     errors = []
     if len({version.name for version in versions}) < len(versions):
         errors.append(field_errors.invalid(path, shown, "must contain unique version names"))
@@ -166,7 +166,7 @@ def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersio
     return errors
 
 
-def _without_shared(
+def _clear_shared_settings(
     version: v1.CustomResourceDefinitionVersion, shared: _SharedSettings
 ) -> v1.CustomResourceDefinitionVersion:
     return structs.replace(
@@ -178,7 +178,7 @@ def _without_shared(
     )
 
 
-def _validate_shared(
+def _validate_shared_settings(
     spec: v1.CustomResourceDefinitionSpec, shared: _SharedSettings, validator: schemas.SchemaValidator
 ) -> Errors:
     errors: Errors = []
@@ -192,7 +192,7 @@ def _validate_shared(
         detail = "may only be set when validations.schema is included"
         errors.append(field_errors.invalid(SPEC.child("selectableFields"), "", detail))
     elif shared.selectable is not None and shared.schema is not None:
-        errors += _validate_selectable(shared.selectable, shared.schema, SPEC.child("selectableFields"))
+        errors += _validate_selectable_fields(shared.selectable, shared.schema, SPEC.child("selectableFields"))
     return errors
 
 
@@ -227,15 +227,15 @@ def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> Error
         if value and (wrong := names.dns1035_label(value.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             errors.append(field_errors.invalid(path.child(name), value, detail))
-    errors += _validate_labels(named.short_names, path.child("shortNames"))
+    errors += _validate_dns_labels(named.short_names, path.child("shortNames"))
     detail = "kind and listKind may not be the same"
     errors += checks.invalid_if(
         named.kind and named.kind == named.list_kind, path.child("listKind"), named.list_kind, detail
     )
-    return errors + _validate_labels(named.categories, path.child("categories"))
+    return errors + _validate_dns_labels(named.categories, path.child("categories"))
 
 
-def _validate_labels(values: Iterable[str], path: Path) -> Errors:
+def _validate_dns_labels(values: Iterable[str], path: Path) -> Errors:
     return [
         field_errors.invalid(path.index(index), value, ",".join(wrong))
         for index, value in enumerate(values)
@@ -246,8 +246,8 @@ def _validate_labels(values: Iterable[str], path: Path) -> Errors:
 def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None) -> Errors:
     if not obj.spec.group.endswith((".k8s.io", ".kubernetes.io")) and obj.spec.group not in {"k8s.io", "kubernetes.io"}:
         return []
-    state = _approval_state(obj)
-    if state in {"approved", "bypassed"} or (old is not None and _approval_state(old) == state):
+    state = _get_approval_state(obj)
+    if state in {"approved", "bypassed"} or (old is not None and _get_approval_state(old) == state):
         return []
     path = Path("metadata.annotations").key(APPROVED)
     why = "see https://github.com/kubernetes/enhancements/pull/1111"
@@ -258,7 +258,7 @@ def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDe
     return [field_errors.invalid(path, obj.metadata.annotations.get(APPROVED, ""), detail)]
 
 
-def _approval_state(obj: v1.CustomResourceDefinition) -> str:
+def _get_approval_state(obj: v1.CustomResourceDefinition) -> str:
     text = obj.metadata.annotations.get(APPROVED, "")
     if not text:
         return "missing"
@@ -284,14 +284,14 @@ def _validate_subresources(subresources: v1.CustomResourceSubresources, path: Pa
         here = path.child(f"scale.{name}")
         if not value:
             errors += [] if name == "labelSelectorPath" else [field_errors.required(here)]
-        elif wrong := _leading_dot_errors(value, here):
+        elif wrong := _validate_leading_dot(value, here):
             errors += wrong
         elif not value.startswith(roots):
             errors.append(field_errors.invalid(here, value, f"should be a json path under {place}"))
     return errors
 
 
-def _leading_dot_errors(value: str, path: Path) -> Errors:
+def _validate_leading_dot(value: str, path: Path) -> Errors:
     is_other = not value.startswith(".")
     return checks.invalid_if(is_other, path, value, "must be a simple json path starting with .")
 
@@ -308,11 +308,11 @@ def _validate_columns(columns: list[v1.CustomResourceColumnDefinition], path: Pa
         is_unknown = column.format and column.format not in _COLUMN_FORMATS
         errors += checks.invalid_if(is_unknown, here.child("format"), column.format, formats)
         errors += checks.require(column.json_path, here.child("JSONPath"))
-        errors += checks.optional(column.json_path or None, here.child("JSONPath"), _leading_dot_errors)
+        errors += checks.optional(column.json_path or None, here.child("JSONPath"), _validate_leading_dot)
     return errors
 
 
-def _validate_selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, path: Path) -> Errors:
+def _validate_selectable_fields(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, each in enumerate(fields):
@@ -360,13 +360,13 @@ def _validate_conversion(spec: v1.CustomResourceDefinitionSpec, *, established: 
     else:
         errors += validate_client_config(config, place)
         if config.ca_bundle and established:
-            errors += _validate_authorities(config.ca_bundle, place.child("caBundle"))
+            errors += _validate_ca_bundle(config.ca_bundle, place.child("caBundle"))
     if not reviews:
         return [*errors, field_errors.required(versions_place)]
     return errors + validate_review_versions(reviews, versions_place)
 
 
-def _validate_authorities(bundle: bytes, path: Path) -> Errors:
+def _validate_ca_bundle(bundle: bytes, path: Path) -> Errors:
     from cryptography import x509  # noqa: PLC0415 - few definitions have a webhook
 
     try:

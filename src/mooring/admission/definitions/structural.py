@@ -65,22 +65,22 @@ def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
 
 def validate_structural(schema: JSONSchemaProps, path: Path) -> Errors:
     """Return an error for each reason why an OpenAPI schema is not structural, sorted by message; empty if it is."""
-    found = [*_node_errors(schema, ROOT, path), *_undeclared_errors(schema, schema, path, path)]
+    found = [*_find_node_errors(schema, ROOT, path), *_find_undeclared_errors(schema, schema, path, path)]
     return sorted(found, key=str)
 
 
-def _node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+def _find_node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
     if schema.type == "array" and schema.items is None:
         yield field_errors.required(path.child("items"), "must be specified")
     if isinstance(schema.items, JSONSchemaProps):
-        yield from _node_errors(schema.items, ITEM, path.child("items"))
+        yield from _find_node_errors(schema.items, ITEM, path.child("items"))
     for name, child in schema.properties.items():
-        yield from _node_errors(child, FIELD, path.child("properties").key(name))
+        yield from _find_node_errors(child, FIELD, path.child("properties").key(name))
     more = schema.additional_properties
     if more is not None and level == ROOT:
         yield field_errors.forbidden(path.child("additionalProperties"), "must not be used at the root")
     if isinstance(more, JSONSchemaProps):
-        yield from _node_errors(more, FIELD, path.child("additionalProperties"))
+        yield from _find_node_errors(more, FIELD, path.child("additionalProperties"))
     detail = "must be false if x-kubernetes-int-or-string is true"
     if schema.int_or_string and schema.preserve_unknown_fields:
         yield field_errors.invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, detail)
@@ -88,9 +88,9 @@ def _node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fi
         yield field_errors.invalid(path.child("x-kubernetes-embedded-resource"), True, detail)
     if schema.any_of or schema.all_of or schema.one_of or schema.pattern or schema.not_ is not None:
         skip_first = bool(schema.all_of) and schema.all_of[0].any_of == _INT_OR_STRING
-        yield from _condition_errors(schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=skip_first)
+        yield from _find_condition_errors(schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=skip_first)
     if not schema.type or schema.embedded_resource or level == ROOT:
-        yield from _type_errors(schema, level, path)
+        yield from _find_type_errors(schema, level, path)
     if level == ROOT or schema.embedded_resource:
         for name in ("kind", "apiVersion"):
             child_type = schema.properties[name].type if name in schema.properties else "string"
@@ -98,7 +98,7 @@ def _node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fi
                 here = path.child("properties").key(name).child("type")
                 yield field_errors.invalid(here, child_type, "must be string")
     if "metadata" in schema.properties:
-        yield from _metadata_errors(schema, level, path)
+        yield from _find_metadata_errors(schema, level, path)
     if schema.embedded_resource and not schema.preserve_unknown_fields and not schema.properties:
         detail = (
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
@@ -106,7 +106,7 @@ def _node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fi
         yield field_errors.required(path.child("properties"), detail)
 
 
-def _type_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+def _find_type_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
     here = path.child("type")
     if schema.embedded_resource and schema.type != "object":
         yield (
@@ -123,7 +123,7 @@ def _type_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fi
         yield field_errors.invalid(here, schema.type, "must be object at the root")
 
 
-def _metadata_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+def _find_metadata_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
     found = schema.properties["metadata"]
     here = path.child("properties").key("metadata")
     if (level == ROOT or schema.embedded_resource) and found.type != "object":
@@ -136,18 +136,18 @@ def _metadata_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterato
             yield field_errors.forbidden(here, detail)
 
 
-def _condition_errors(
+def _find_condition_errors(
     schema: JSONSchemaProps, path: Path, *, skip_any: bool = False, skip_first: bool = False
 ) -> Iterator[FieldError]:
     if not skip_any:
         for index, each in enumerate(schema.any_of):
-            yield from _nested_errors(each, path.child("anyOf").index(index))
+            yield from _find_nested_errors(each, path.child("anyOf").index(index))
     for index, each in enumerate(schema.all_of):
-        yield from _nested_errors(each, path.child("allOf").index(index), skip_any=skip_first and index == 0)
+        yield from _find_nested_errors(each, path.child("allOf").index(index), skip_any=skip_first and index == 0)
     for index, each in enumerate(schema.one_of):
-        yield from _nested_errors(each, path.child("oneOf").index(index))
+        yield from _find_nested_errors(each, path.child("oneOf").index(index))
     if schema.not_ is not None:
-        yield from _nested_errors(schema.not_, path.child("not"))
+        yield from _find_nested_errors(schema.not_, path.child("not"))
     if schema.pattern:
         try:
             compile_pattern(schema.pattern)
@@ -156,12 +156,12 @@ def _condition_errors(
             yield field_errors.invalid(path.child("pattern"), schema.pattern, detail)
 
 
-def _nested_errors(schema: JSONSchemaProps, path: Path, *, skip_any: bool = False) -> Iterator[FieldError]:
-    yield from _condition_errors(schema, path, skip_any=skip_any)
+def _find_nested_errors(schema: JSONSchemaProps, path: Path, *, skip_any: bool = False) -> Iterator[FieldError]:
+    yield from _find_condition_errors(schema, path, skip_any=skip_any)
     if isinstance(schema.items, JSONSchemaProps):
-        yield from _nested_errors(schema.items, path.child("items"))
+        yield from _find_nested_errors(schema.items, path.child("items"))
     for name, child in schema.properties.items():
-        yield from _nested_errors(child, path.child("properties").key(name))
+        yield from _find_nested_errors(child, path.child("properties").key(name))
     for name, is_set, detail in (
         ("type", schema.type, "must be empty to be structural"),
         ("additionalProperties", schema.additional_properties, "must be undefined to be structural"),
@@ -184,30 +184,32 @@ def _nested_errors(schema: JSONSchemaProps, path: Path, *, skip_any: bool = Fals
         yield field_errors.forbidden(path.child("properties").key("metadata"), detail)
 
 
-def _undeclared_errors(
+def _find_undeclared_errors(
     conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
 ) -> Iterator[FieldError]:
     if schema is None:
         yield field_errors.required(schema_path, f"because it is defined in {path}")
         return
     if conditions.not_ is not None:
-        yield from _nested_undeclared_errors(conditions.not_, schema, schema_path, path.child("not"))
+        yield from _find_nested_undeclared_errors(conditions.not_, schema, schema_path, path.child("not"))
     for name, clauses in (("allOf", conditions.all_of), ("anyOf", conditions.any_of), ("oneOf", conditions.one_of)):
         for index, each in enumerate(clauses):
-            yield from _nested_undeclared_errors(each, schema, schema_path, path.child(name).index(index))
+            yield from _find_nested_undeclared_errors(each, schema, schema_path, path.child(name).index(index))
 
 
-def _nested_undeclared_errors(
+def _find_nested_undeclared_errors(
     conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
 ) -> Iterator[FieldError]:
-    yield from _undeclared_errors(conditions, schema, schema_path, path)
+    yield from _find_undeclared_errors(conditions, schema, schema_path, path)
     if schema is None:
         return
     if isinstance(conditions.items, JSONSchemaProps):
         items = schema.items if isinstance(schema.items, JSONSchemaProps) else None
-        yield from _nested_undeclared_errors(conditions.items, items, schema_path.child("items"), path.child("items"))
+        yield from _find_nested_undeclared_errors(
+            conditions.items, items, schema_path.child("items"), path.child("items")
+        )
     for name, child in conditions.properties.items():
         here = schema_path.child("properties").key(name)
-        yield from _nested_undeclared_errors(
+        yield from _find_nested_undeclared_errors(
             child, schema.properties.get(name), here, path.child("properties").key(name)
         )

@@ -54,9 +54,11 @@ class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
 
     def prepare_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
         if old.status.allocation is not None:  # device statuses are removed with the allocation
-            held, had = _allocated_devices(new.status.allocation), _allocated_devices(old.status.allocation)
+            held, had = _list_allocated_devices(new.status.allocation), _list_allocated_devices(old.status.allocation)
             new.status.devices = [
-                each for each in new.status.devices if _device_id(each) in held or _device_id(each) not in had
+                each
+                for each in new.status.devices
+                if _identify_device(each) in held or _identify_device(each) not in had
             ]
 
 
@@ -98,17 +100,17 @@ def _forbid_admin_access(path: Path, request: Request) -> Errors:
 
 
 def _check_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
-    if new.status.allocation is None or _results_with_admin_access(old):
+    if new.status.allocation is None or _find_admin_access_results(old):
         return []
     here = _STATUS.child("allocation", "devices", "results")
     return [
         error
-        for index in _results_with_admin_access(new)[:1]
+        for index in _find_admin_access_results(new)[:1]
         for error in _forbid_admin_access(here.index(index), request)
     ]
 
 
-def _results_with_admin_access(claim: v1.ResourceClaim) -> list[int]:
+def _find_admin_access_results(claim: v1.ResourceClaim) -> list[int]:
     results = claim.status.allocation.devices.results if claim.status.allocation is not None else []
     return [index for index, result in enumerate(results) if result.admin_access]
 
@@ -119,13 +121,13 @@ def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Requ
     errors = dra_names.validate_set(
         status.reserved_for, MAX_RESERVED_FOR, reserved, _validate_consumer, lambda each: each.uid
     )
-    held = _allocated_devices(status.allocation)
+    held = _list_allocated_devices(status.allocation)
     errors += dra_names.validate_set(
         status.devices,
         len(status.devices),
         _STATUS.child("devices"),
         lambda device, here: _validate_device_status(device, here, held),
-        _device_id,
+        _identify_device,
     )
     if status.reserved_for and status.allocation is None:
         errors.append(field_errors.forbidden(reserved, "may not be specified when `allocated` is not set"))
@@ -142,12 +144,12 @@ def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Requ
     return errors + _validate_allocation(status.allocation, here, new.spec.devices, request)
 
 
-def _allocated_devices(allocation: v1.AllocationResult | None) -> set[Device]:
+def _list_allocated_devices(allocation: v1.AllocationResult | None) -> set[Device]:
     results = allocation.devices.results if allocation is not None else []
     return {(result.driver, result.pool, result.device, result.share_id) for result in results}
 
 
-def _device_id(device: v1.AllocatedDeviceStatus) -> Device:
+def _identify_device(device: v1.AllocatedDeviceStatus) -> Device:
     return (device.driver, device.pool, device.device, device.share_id)
 
 
@@ -164,13 +166,13 @@ def _validate_allocation(
         allocation.devices.results,
         dra_names.MAX_REQUESTS,
         devices.child("results"),
-        lambda result, here: _validate_result(result, here, known, stored, request),
+        lambda result, here: _validate_allocation_result(result, here, known, stored, request),
     )
     errors += dra_names.validate_list(
         allocation.devices.config,
         2 * dra_names.MAX_CONFIGS,  # from the class and from the claim
         devices.child("config"),
-        lambda config, here: _validate_configuration(config, here, known),
+        lambda config, here: _validate_allocation_configuration(config, here, known),
     )
     if allocation.node_selector is not None:
         errors += validate_node_selector(
@@ -179,7 +181,7 @@ def _validate_allocation(
     return errors
 
 
-def _validate_result(
+def _validate_allocation_result(
     result: v1.DeviceRequestAllocationResult,
     path: Path,
     known: requests.RequestNames,
@@ -197,7 +199,7 @@ def _validate_result(
     return errors + _validate_share_id(result.share_id, path)
 
 
-def _validate_configuration(
+def _validate_allocation_configuration(
     config: v1.DeviceAllocationConfiguration, path: Path, known: requests.RequestNames
 ) -> Errors:
     errors = checks.require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
@@ -216,18 +218,20 @@ def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: 
     errors += dra_names.validate_pool_name(device.pool, path.child("pool"))
     errors += dra_names.validate_label(device.device, path.child("device"))
     errors += _validate_share_id(device.share_id, path)
-    if _device_id(device) not in held:
-        shown = "/".join(filter(None, _device_id(device)))
+    if _identify_device(device) not in held:
+        shown = "/".join(filter(None, _identify_device(device)))
         errors.append(field_errors.invalid(path, shown, "must be an allocated device in the claim"))
     here = path.child("conditions")
     errors += checks.limit_items(device.conditions, _MAX_CONDITIONS, here)
     errors += checks.validate_conditions(device.conditions, here)
     if device.data:
         errors += dra_names.validate_parameters(device.data, path.child("data"))
-    return errors + (_validate_network(device.network_data, path.child("networkData")) if device.network_data else [])
+    return errors + (
+        _validate_network_data(device.network_data, path.child("networkData")) if device.network_data else []
+    )
 
 
-def _validate_network(data: v1.NetworkDeviceData, path: Path) -> Errors:
+def _validate_network_data(data: v1.NetworkDeviceData, path: Path) -> Errors:
     errors = checks.limit_bytes(data.interface_name, 256, path.child("interfaceName"))
     errors += checks.limit_bytes(data.hardware_address, 128, path.child("hardwareAddress"))
     return errors + dra_names.validate_set(data.ips, 16, path.child("ips"), _validate_interface_address)

@@ -22,7 +22,7 @@ RequestNames = Mapping[str, frozenset[str]]
 """The names of a claim's requests, each with the names of its alternatives."""
 
 
-class _Context(msgspec.Struct, frozen=True):
+class _ClaimContext(msgspec.Struct, frozen=True):
     options: AdmissionOptions
     known: RequestNames
 
@@ -58,7 +58,7 @@ def claim_tolerations(claim: v1.DeviceClaim) -> list[v1.DeviceToleration]:
 
 
 def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionOptions) -> Errors:
-    context = _Context(options, request_names(claim))
+    context = _ClaimContext(options, request_names(claim))
     errors = dra_names.validate_set(
         claim.requests,
         dra_names.MAX_REQUESTS,
@@ -70,25 +70,25 @@ def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionO
         claim.constraints,
         _MAX_CONSTRAINTS,
         path.child("constraints"),
-        lambda constraint, here: _validate_constraint(constraint, here, context.known),
+        lambda constraint, here: _validate_device_constraint(constraint, here, context.known),
     )
     return errors + dra_names.validate_list(
         claim.config,
         dra_names.MAX_CONFIGS,
         path.child("config"),
-        lambda config, here: _validate_configuration(config, here, context.known),
+        lambda config, here: _validate_claim_configuration(config, here, context.known),
     )
 
 
 def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: AdmissionOptions) -> Errors:
-    def check(selector: v1.DeviceSelector, here: Path) -> Errors:
+    def validate_selector(selector: v1.DeviceSelector, here: Path) -> Errors:
         if selector.cel is None:
             return [field_errors.required(here.child("cel"))]
         return expressions.validate(
             selector.cel.expression, here.child("cel", "expression"), options.expression_checks.new_device
         )
 
-    return dra_names.validate_list(selectors, dra_names.MAX_SELECTORS, path, check)
+    return dra_names.validate_list(selectors, dra_names.MAX_SELECTORS, path, validate_selector)
 
 
 def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> Errors:
@@ -116,7 +116,7 @@ def validate_references(references: list[str], path: Path, known: RequestNames) 
     )
 
 
-def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors:
+def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _ClaimContext) -> Errors:
     errors = dra_names.validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
@@ -129,7 +129,7 @@ def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Co
             lambda each: each.name,
         )
     if request.exactly is not None:
-        return errors + _validate_request(request.exactly, path.child("exactly"), context)
+        return errors + _validate_single_request(request.exactly, path.child("exactly"), context)
     if not request.first_available:
         return [*errors, field_errors.required(path, _ONE_OF)]
     return errors + dra_names.validate_set(
@@ -137,13 +137,15 @@ def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Co
         MAX_ALTERNATIVES,
         path.child("firstAvailable"),
         lambda each, here: (
-            dra_names.validate_label(each.name, here.child("name")) + _validate_request(each, here, context)
+            dra_names.validate_label(each.name, here.child("name")) + _validate_single_request(each, here, context)
         ),
         lambda each: each.name,
     )
 
 
-def _validate_request(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
+def _validate_single_request(
+    request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _ClaimContext
+) -> Errors:
     options = context.options
     errors = _validate_class_name(request, path)
     errors += validate_selectors(request.selectors, path.child("selectors"), options)
@@ -158,7 +160,7 @@ def _validate_class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, p
 
 
 def _validate_surplus_request(
-    request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context
+    request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _ClaimContext
 ) -> Errors:
     """Return the errors that Kubernetes reports in a request that wrongly has both `exactly` and `firstAvailable`."""
     errors = checks.limit_items(request.selectors, dra_names.MAX_SELECTORS, path.child("selectors"))
@@ -183,7 +185,7 @@ def _validate_allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubReque
     return []
 
 
-def _validate_constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
+def _validate_device_constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
     errors = validate_references(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
@@ -193,6 +195,6 @@ def _validate_constraint(constraint: v1.DeviceConstraint, path: Path, known: Req
     return errors
 
 
-def _validate_configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> Errors:
+def _validate_claim_configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> Errors:
     errors = validate_references(config.requests, path.child("requests"), known)
     return errors + validate_opaque(config.opaque, path)

@@ -58,12 +58,12 @@ class ResourceSliceStrategy(Strategy[v1.ResourceSlice]):
     def validate(self, obj: v1.ResourceSlice, old: v1.ResourceSlice | None, request: Request) -> Errors:
         spec = obj.spec
         errors = dra_names.validate_driver_name(spec.driver, _SPEC.child("driver"))
-        errors += _validate_pool(spec.pool, _SPEC.child("pool"))
+        errors += _validate_resource_pool(spec.pool, _SPEC.child("pool"))
         errors += checks.immutable_fields(obj, old, "spec.pool.name", "spec.driver", "spec.nodeName")
-        errors += _validate_nodes(spec)
+        errors += _validate_slice_nodes(spec)
         if spec.shared_counters and spec.devices:
             errors.append(field_errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
-        return errors + _validate_contents(spec, old.spec if old is not None else None)
+        return errors + _validate_devices_and_counters(spec, old.spec if old is not None else None)
 
 
 def _drop_disabled_fields(spec: v1.ResourceSliceSpec) -> None:
@@ -78,14 +78,14 @@ def _drop_disabled_fields(spec: v1.ResourceSliceSpec) -> None:
             consumption.compatibility_groups = []
 
 
-def _validate_pool(pool: v1.ResourcePool, path: Path) -> Errors:
+def _validate_resource_pool(pool: v1.ResourcePool, path: Path) -> Errors:
     errors = dra_names.validate_pool_name(pool.name, path.child("name"))
     errors += checks.positive(pool.resource_slice_count, path.child("resourceSliceCount"))
     detail = "must be greater than or equal to zero"
     return errors + checks.invalid_if(pool.generation < 0, path.child("generation"), pool.generation, detail)
 
 
-def _validate_nodes(spec: v1.ResourceSliceSpec) -> Errors:
+def _validate_slice_nodes(spec: v1.ResourceSliceSpec) -> Errors:
     chosen, errors = _validate_node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
     if spec.node_selector is not None and len(spec.node_selector.node_selector_terms) != 1:
         terms = spec.node_selector.node_selector_terms
@@ -145,7 +145,7 @@ def _validate_only_true(value: bool, path: Path) -> Errors:
     return [] if value else [field_errors.invalid(path, value, "must be either unset or set to true")]
 
 
-def _validate_contents(spec: v1.ResourceSliceSpec, old: v1.ResourceSliceSpec | None) -> Errors:
+def _validate_devices_and_counters(spec: v1.ResourceSliceSpec, old: v1.ResourceSliceSpec | None) -> Errors:
     advanced = any(device.taints or device.consumes_counters for device in spec.devices)
     before = {device.name: device for device in old.devices} if old is not None else {}
     per_device = bool(spec.per_device_node_selection)
@@ -174,7 +174,7 @@ def _validate_device(device: v1.Device, path: Path, old: v1.Device | None, per_d
         errors.append(field_errors.invalid(path, entries, detail))
     here = path.child("attributes")
     for name, attribute in device.attributes.items():
-        errors += dra_names.validate_qualified_name(name, here) + _validate_attribute(attribute, here.key(name))
+        errors += dra_names.validate_qualified_name(name, here) + _validate_device_attribute(attribute, here.key(name))
     if old is None or old.capacity != device.capacity:
         here = path.child("capacity")
         for name, capacity in device.capacity.items():
@@ -186,14 +186,14 @@ def _validate_device(device: v1.Device, path: Path, old: v1.Device | None, per_d
         device.consumes_counters,
         _MAX_CONSUMPTIONS,
         path.child("consumesCounters"),
-        _validate_consumption,
+        _validate_counter_consumption,
         lambda consumption: consumption.counter_set,
     )
     errors += _validate_device_nodes(device, path, per_device)
     return errors + validate_binding_conditions(device.binding_conditions, device.binding_failure_conditions, path)
 
 
-def _validate_attribute(attribute: v1.DeviceAttribute, path: Path) -> Errors:
+def _validate_device_attribute(attribute: v1.DeviceAttribute, path: Path) -> Errors:
     text, version = attribute.string_value, attribute.version_value
     errors = checks.limit_bytes(text or "", _MAX_VALUE_BYTES, path.child("string"))
     if version is not None:
@@ -213,7 +213,7 @@ def _validate_counter_set(counters: v1.CounterSet, path: Path) -> Errors:
     return errors + _validate_counters(counters.counters, path.child("counters"))
 
 
-def _validate_consumption(consumption: v1.DeviceCounterConsumption, path: Path) -> Errors:
+def _validate_counter_consumption(consumption: v1.DeviceCounterConsumption, path: Path) -> Errors:
     errors = checks.require_name(consumption.counter_set, path.child("counterSet"), names.dns1123_label)
     return errors + _validate_counters(consumption.counters, path.child("counters"))
 
@@ -242,11 +242,15 @@ def validate_capacity(capacity: v1.DeviceCapacity, path: Path, *, shared: bool) 
         detail = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
         return [field_errors.forbidden(here, detail)]
     if policy.valid_values:
-        return _validate_values(policy, capacity.value, here)
-    return _validate_range(policy, policy.valid_range, capacity.value, here) if policy.valid_range is not None else []
+        return _validate_capacity_values(policy, capacity.value, here)
+    return (
+        _validate_capacity_range(policy, policy.valid_range, capacity.value, here)
+        if policy.valid_range is not None
+        else []
+    )
 
 
-def _validate_values(policy: v1.CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
+def _validate_capacity_values(policy: v1.CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
     values, here = policy.valid_values, path.child("validValues")
     if policy.default is None:
         return [field_errors.required(path.child("default"), "required when validValues is defined")]
@@ -256,17 +260,17 @@ def _validate_values(policy: v1.CapacityRequestPolicy, capacity: Quantity, path:
         if before > value
     ]
 
-    def check(value: Quantity, at: Path) -> Errors:
+    def validate_option(value: Quantity, at: Path) -> Errors:
         detail = f"option is larger than capacity value: {capacity}"
         return [field_errors.invalid(at, str(value), detail)] if value > capacity else []
 
-    errors += dra_names.validate_set(values, _MAX_VALUES, here, check)
+    errors += dra_names.validate_set(values, _MAX_VALUES, here, validate_option)
     detail = "default value is not valid according to the requestPolicy"
     errors += checks.invalid_if(policy.default not in values, here, str(policy.default), detail)
     return errors
 
 
-def _validate_range(
+def _validate_capacity_range(
     policy: v1.CapacityRequestPolicy, valid: v1.CapacityRequestPolicyRange, capacity: Quantity, path: Path
 ) -> Errors:
     default, here = policy.default, path.child("validRange")
@@ -285,10 +289,12 @@ def _validate_range(
     errors = [
         field_errors.invalid(here.child(name), str(value), detail) for wrong, name, value, detail in problems if wrong
     ]
-    return errors + (_validate_step(default, valid, valid.step, capacity, here) if valid.step is not None else [])
+    return errors + (
+        _validate_capacity_step(default, valid, valid.step, capacity, here) if valid.step is not None else []
+    )
 
 
-def _validate_step(
+def _validate_capacity_step(
     default: Quantity, valid: v1.CapacityRequestPolicyRange, step: Quantity, capacity: Quantity, path: Path
 ) -> Errors:
     here = path.child("step")
@@ -307,9 +313,9 @@ def _validate_step(
     return [
         field_errors.invalid(here, str(value), f"value is not a multiple of a given step ({step}) from ({valid.min})")
         for value in (default, valid.max)
-        if value is not None and _milli_difference(value, valid.min) % max(_milli_difference(step), 1)
+        if value is not None and _subtract_in_milli(value, valid.min) % max(_subtract_in_milli(step), 1)
     ]
 
 
-def _milli_difference(value: Quantity, less: Quantity | None = None) -> int:
+def _subtract_in_milli(value: Quantity, less: Quantity | None = None) -> int:
     return (value - less if less is not None else value).scaled_value(MILLI)

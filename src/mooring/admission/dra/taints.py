@@ -49,11 +49,11 @@ def validate_tolerations(
     return [
         error
         for index, toleration in enumerate(tolerations)
-        for error in _validate_toleration(toleration, path.index(index), numeric or toleration in stored)
+        for error in _validate_device_toleration(toleration, path.index(index), numeric or toleration in stored)
     ]
 
 
-def _validate_toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> Errors:
+def _validate_device_toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> Errors:
     errors = names.validate_label_key(toleration.key, path.child("key")) if toleration.key else []
     value, here = toleration.value, path.child("value")
     match toleration.operator:
@@ -83,7 +83,7 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
         set_time_added([taint], request)
 
     def validate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> Errors:
-        errors = checks.optional(obj.spec.device_selector, Path("spec.deviceSelector"), _validate_selector)
+        errors = checks.optional(obj.spec.device_selector, Path("spec.deviceSelector"), _validate_taint_selector)
         return errors + validate_taint(obj.spec.taint, Path("spec.taint"), old.spec.taint if old is not None else None)
 
     def validate_status(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> Errors:
@@ -92,7 +92,7 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
         return errors + checks.limit_items(new.status.conditions, _MAX_CONDITIONS, here)
 
 
-def _validate_selector(selector: DeviceTaintSelector, path: Path) -> Errors:
+def _validate_taint_selector(selector: DeviceTaintSelector, path: Path) -> Errors:
     errors = checks.optional(selector.driver, path.child("driver"), validate_driver_name)
     errors += checks.optional(selector.pool, path.child("pool"), validate_pool_name)
     return errors + checks.optional(selector.device, path.child("device"), validate_label)

@@ -80,9 +80,9 @@ def _validate_pod_affinity_term(term: core_v1.PodAffinityTerm, path: Path, rules
 
 
 def _validate_label_keys(term: core_v1.PodAffinityTerm, path: Path) -> Errors:
-    errors = _validate_key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
-    errors += _validate_key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
-    errors += _validate_keys_in_selector(term.match_label_keys, term.label_selector, path)
+    errors = _validate_label_key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
+    errors += _validate_label_key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
+    errors += _validate_keys_not_in_selector(term.match_label_keys, term.label_selector, path)
     mismatched = frozenset(term.mismatch_label_keys)
     for index, key in enumerate(term.match_label_keys):
         if key in mismatched:
@@ -91,7 +91,7 @@ def _validate_label_keys(term: core_v1.PodAffinityTerm, path: Path) -> Errors:
     return errors
 
 
-def _validate_key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
+def _validate_label_key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
     if keys and selector is None:
         return [field_errors.forbidden(path, WITHOUT_SELECTOR)]
     errors: Errors = []
@@ -100,7 +100,7 @@ def _validate_key_names(keys: list[str], selector: LabelSelector | None, path: P
     return errors
 
 
-def _validate_keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
+def _validate_keys_not_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
     """Return an error for each of `matchLabelKeys` or `mismatchLabelKeys` that the selector itself names as well."""
     if selector is None:
         return []
@@ -120,11 +120,11 @@ def validate_spread(constraints: list[core_v1.TopologySpreadConstraint], path: P
     last = {pair: index for index, pair in enumerate(pairs)}
     for index, (constraint, pair) in enumerate(zip(constraints, pairs, strict=True)):
         here = path.index(index)
-        errors += _validate_constraint(constraint, here)
+        errors += _validate_spread_constraint(constraint, here)
         if last[pair] > index:
             both = here.child("{topologyKey, whenUnsatisfiable}")
             errors.append(field_errors.duplicate(both, f"{{{pair[0]}, {pair[1]}}}"))
-        errors += _validate_domains_and_policies(constraint, here)
+        errors += _validate_spread_options(constraint, here)
         if constraint.match_label_keys:
             errors += _validate_spread_keys(constraint, here, rules)
         if not rules.invalid_spread_selectors:
@@ -132,14 +132,14 @@ def validate_spread(constraints: list[core_v1.TopologySpreadConstraint], path: P
     return errors
 
 
-def _validate_constraint(constraint: core_v1.TopologySpreadConstraint, path: Path) -> Errors:
+def _validate_spread_constraint(constraint: core_v1.TopologySpreadConstraint, path: Path) -> Errors:
     errors = checks.positive(constraint.max_skew, path.child("maxSkew"))
     errors += checks.require(constraint.topology_key, path.child("topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable
     return errors + checks.one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
 
 
-def _validate_domains_and_policies(constraint: core_v1.TopologySpreadConstraint, path: Path) -> Errors:
+def _validate_spread_options(constraint: core_v1.TopologySpreadConstraint, path: Path) -> Errors:
     errors: Errors = []
     domains, action = constraint.min_domains, constraint.when_unsatisfiable
     if domains is not None:
@@ -156,7 +156,7 @@ def _validate_spread_keys(constraint: core_v1.TopologySpreadConstraint, path: Pa
     keys, selector = constraint.match_label_keys, constraint.label_selector
     here = path.child("matchLabelKeys")
     if rules.options.label_keys_in_spread_merge:
-        return _validate_key_names(keys, selector, here) + _validate_keys_in_selector(keys, selector, path)
+        return _validate_label_key_names(keys, selector, here) + _validate_keys_not_in_selector(keys, selector, path)
     errors: Errors = []
     if selector is None:
         errors.append(field_errors.forbidden(here, WITHOUT_SELECTOR))

@@ -49,7 +49,7 @@ _EPHEMERAL_FIELDS = (
 )
 
 
-class _PodValues(msgspec.Struct, frozen=True):
+class _ContainerContext(msgspec.Struct, frozen=True):
     """The properties of a pod that validating its containers needs: volumes, claims, restart policy, user namespace."""
 
     volumes: dict[str, Volume]
@@ -63,35 +63,37 @@ class _PodValues(msgspec.Struct, frozen=True):
 def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> Errors:
     """Return the errors of a pod's regular, init and ephemeral containers; `volumes` are the mountable ones by name."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
-    pod = _PodValues(volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules)
-    errors = _validate_regular(spec.containers, path.child("containers"), pod)
+    pod = _ContainerContext(
+        volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules
+    )
+    errors = _validate_regular_containers(spec.containers, path.child("containers"), pod)
     if spec.init_containers:
-        errors += _validate_init(spec, path.child("initContainers"), pod)
+        errors += _validate_init_containers(spec, path.child("initContainers"), pod)
     if spec.ephemeral_containers:
-        errors += _validate_ephemeral(spec, path.child("ephemeralContainers"), pod)
+        errors += _validate_ephemeral_containers(spec, path.child("ephemeralContainers"), pod)
     return errors
 
 
-def _validate_regular(containers: list[Container], path: Path, pod: _PodValues) -> Errors:
+def _validate_regular_containers(containers: list[Container], path: Path, pod: _ContainerContext) -> Errors:
     if not containers:
         return [field_errors.required(path)]
     errors: Errors = []
     seen = checks.Unique()
     for index, container in enumerate(containers):
         here = path.index(index)
-        errors += _validate_common(container, here, pod) + seen.add(container.name, here.child("name"))
+        errors += _validate_container(container, here, pod) + seen.add(container.name, here.child("name"))
         errors += validate_probes(container, here, pod.probes)
         if container.restart_policy is not None or container.restart_policy_rules:
             errors += _validate_restart_policy(container, here, pod)
     return errors + _validate_host_ports(containers, path)
 
 
-def _validate_init(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
+def _validate_init_containers(spec: PodSpec, path: Path, pod: _ContainerContext) -> Errors:
     errors: Errors = []
     taken = {container.name for container in spec.containers}
     for index, container in enumerate(spec.init_containers):
         here = path.index(index)
-        errors += _validate_common(container, here, pod)
+        errors += _validate_container(container, here, pod)
         if container.restart_policy is not None or container.restart_policy_rules:
             errors += _validate_restart_policy(container, here, pod, init=True)
         if container.name in taken:
@@ -111,13 +113,13 @@ def _validate_init(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
     return errors
 
 
-def _validate_ephemeral(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
+def _validate_ephemeral_containers(spec: PodSpec, path: Path, pod: _ContainerContext) -> Errors:
     errors: Errors = []
     others = {container.name for container in (*spec.containers, *spec.init_containers)}
     taken = set(others)
     for index, container in enumerate(spec.ephemeral_containers):
         here = path.index(index)
-        errors += _validate_common(container, here, pod)
+        errors += _validate_container(container, here, pod)
         errors += validate_image_spaces(container, here)
         if container.name in taken:
             errors.append(field_errors.duplicate(here.child("name"), container.name))
@@ -140,7 +142,7 @@ def validate_image_spaces(container: Container, path: Path) -> Errors:
     return [field_errors.invalid(path.child("image"), container.image, "must not have leading or trailing whitespace")]
 
 
-def _validate_common(container: Container, path: Path, pod: _PodValues) -> Errors:
+def _validate_container(container: Container, path: Path, pod: _ContainerContext) -> Errors:
     errors: Errors = []
     if not container.name:
         errors.append(field_errors.required(path.child("name")))
@@ -160,9 +162,9 @@ def _validate_common(container: Container, path: Path, pod: _PodValues) -> Error
     if container.env_from:
         errors += validate_env_from(container.env_from, path.child("envFrom"), pod.rules.options)
     if container.volume_mounts:
-        errors += _validate_mounts(container, pod.volumes, path.child("volumeMounts"))
+        errors += _validate_volume_mounts(container, pod.volumes, path.child("volumeMounts"))
     if container.volume_devices:
-        errors += _validate_devices(container, pod.volumes, path.child("volumeDevices"))
+        errors += _validate_volume_devices(container, pod.volumes, path.child("volumeDevices"))
     if container.image_pull_policy not in volume_sources.PULL_POLICIES:
         errors += volume_sources.validate_pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
     lenient = pod.rules.indivisible_huge_pages
@@ -190,7 +192,7 @@ def _validate_host_ports(containers: list[Container], path: Path) -> Errors:
     return errors
 
 
-def _validate_restart_policy(container: Container, path: Path, pod: _PodValues, *, init: bool = False) -> Errors:
+def _validate_restart_policy(container: Container, path: Path, pod: _ContainerContext, *, init: bool = False) -> Errors:
     policy, here = container.restart_policy, path.child("restartPolicy")
     if not pod.rules.options.container_restart_policy:
         if not init:
@@ -238,7 +240,7 @@ def _validate_resize_policy(policies: list[ContainerResizePolicy], path: Path, r
     return errors
 
 
-def _validate_mounts(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
+def _validate_volume_mounts(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
     errors: Errors = []
     taken: set[str] = set()
     devices = {device.name: device.device_path for device in container.volume_devices}
@@ -262,7 +264,7 @@ def _validate_mounts(container: Container, volumes: dict[str, Volume], path: Pat
             detail = "must not already exist as a path in volumeDevices"
             errors.append(field_errors.invalid(here.child("mountPath"), mount.mount_path, detail))
         errors += _validate_sub_path(mount, here, path)
-        errors += _validate_propagation(mount, container, path)
+        errors += _validate_mount_propagation(mount, container, path)
     return errors
 
 
@@ -278,7 +280,7 @@ def _validate_sub_path(mount: VolumeMount, here: Path, mounts: Path) -> Errors:
     return errors
 
 
-def _validate_propagation(mount: VolumeMount, container: Container, path: Path) -> Errors:
+def _validate_mount_propagation(mount: VolumeMount, container: Container, path: Path) -> Errors:
     errors: Errors = []
     mode, here = mount.mount_propagation, path.child("mountPropagation")
     if mode is not None:
@@ -299,7 +301,7 @@ def _validate_propagation(mount: VolumeMount, container: Container, path: Path) 
     return errors
 
 
-def _validate_devices(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
+def _validate_volume_devices(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
     errors: Errors = []
     paths: set[str] = set()
     taken: set[str] = set()
@@ -307,7 +309,7 @@ def _validate_devices(container: Container, volumes: dict[str, Volume], path: Pa
     mount_paths = frozenset(mounts.values())
     for index, device in enumerate(container.volume_devices):
         here = path.index(index)
-        errors += _validate_device(device, volumes.get(device.name), here)
+        errors += _validate_volume_device(device, volumes.get(device.name), here)
         if device.name and device.name in taken:
             errors.append(field_errors.invalid(here.child("name"), device.name, "must be unique"))
         taken.add(device.name)
@@ -323,7 +325,7 @@ def _validate_devices(container: Container, volumes: dict[str, Volume], path: Pa
     return errors
 
 
-def _validate_device(device: VolumeDevice, volume: Volume | None, path: Path) -> Errors:
+def _validate_volume_device(device: VolumeDevice, volume: Volume | None, path: Path) -> Errors:
     errors = [] if device.name else [field_errors.required(path.child("name"))]
     if volume is None:
         errors.append(field_errors.not_found(path.child("name"), device.name))

@@ -35,9 +35,9 @@ def default_pod(pod: core_v1.Pod) -> None:
     spec = pod.spec
     default_pod_spec(spec)
     for container in spec.containers:
-        _default_requests(container.resources)
+        _default_requests_to_limits(container.resources)
     for container in spec.init_containers:
-        _default_requests(container.resources)
+        _default_requests_to_limits(container.resources)
     if spec.resources is not None:
         _default_pod_requests(spec, spec.resources)
     if spec.termination_grace_period_seconds is not None and spec.termination_grace_period_seconds < 0:
@@ -146,7 +146,7 @@ def _round_requirements(resources: core_v1.ResourceRequirements) -> None:
         round_to_milli(resources.requests)
 
 
-def _default_requests(resources: core_v1.ResourceRequirements) -> None:
+def _default_requests_to_limits(resources: core_v1.ResourceRequirements) -> None:
     for name, limit in resources.limits.items():
         resources.requests.setdefault(name, limit)
 
@@ -164,14 +164,14 @@ def _default_pod_requests(spec: core_v1.PodSpec, resources: core_v1.ResourceRequ
 
 def _default_volume(volume: core_v1.Volume) -> None:
     if volume.config_map is not None:
-        volume.config_map.default_mode = _default_mode(volume.config_map.default_mode)
+        volume.config_map.default_mode = _default_file_mode(volume.config_map.default_mode)
     elif volume.secret is not None:
-        volume.secret.default_mode = _default_mode(volume.secret.default_mode)
+        volume.secret.default_mode = _default_file_mode(volume.secret.default_mode)
     elif volume.projected is not None:
         _default_projected(volume.projected)
     elif volume.downward_api is not None:
-        volume.downward_api.default_mode = _default_mode(volume.downward_api.default_mode)
-        _default_files(volume.downward_api.items)
+        volume.downward_api.default_mode = _default_file_mode(volume.downward_api.default_mode)
+        _default_downward_files(volume.downward_api.items)
     elif volume.ephemeral is not None:
         _default_ephemeral(volume.ephemeral)
     elif volume.image is not None:
@@ -182,23 +182,23 @@ def _default_volume(volume: core_v1.Volume) -> None:
         default_source(volume)
 
 
-def _default_mode(mode: int | None) -> int:
+def _default_file_mode(mode: int | None) -> int:
     return DEFAULT_MODE if mode is None else mode
 
 
-def _default_files(files: list[DownwardAPIVolumeFile]) -> None:
+def _default_downward_files(files: list[DownwardAPIVolumeFile]) -> None:
     for file in files:
         if file.field_ref is not None:
             _default_field_ref(file.field_ref)
 
 
 def _default_projected(projected: core_v1.ProjectedVolumeSource) -> None:
-    projected.default_mode = _default_mode(projected.default_mode)
+    projected.default_mode = _default_file_mode(projected.default_mode)
     for source in projected.sources:
         if source.service_account_token is not None and source.service_account_token.expiration_seconds is None:
             source.service_account_token.expiration_seconds = TOKEN_EXPIRATION_SECONDS
         if source.downward_api is not None:
-            _default_files(source.downward_api.items)
+            _default_downward_files(source.downward_api.items)
 
 
 def _default_ephemeral(ephemeral: EphemeralVolumeSource) -> None:

@@ -40,9 +40,9 @@ def validate_ports(ports: list[core_v1.ContainerPort], path: Path) -> Errors:
         if port.container_port == 0:
             errors.append(field_errors.required(here.child("containerPort")))
         else:
-            errors += _validate_number(port.container_port, here, "containerPort")
+            errors += _validate_port_number(port.container_port, here, "containerPort")
         if port.host_port != 0:
-            errors += _validate_number(port.host_port, here, "hostPort")
+            errors += _validate_port_number(port.host_port, here, "hostPort")
         if not port.protocol:
             errors.append(field_errors.required(here.child("protocol")))
         elif port.protocol not in _PROTOCOLS:
@@ -50,7 +50,7 @@ def validate_ports(ports: list[core_v1.ContainerPort], path: Path) -> Errors:
     return errors
 
 
-def _validate_number(number: int, path: Path, name: str) -> Errors:
+def _validate_port_number(number: int, path: Path, name: str) -> Errors:
     return [field_errors.invalid(path.child(name), number, message) for message in names.port_number(number)]
 
 
@@ -79,7 +79,7 @@ def validate_env_from(sources: list[core_v1.EnvFromSource], path: Path, options:
         for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref)):
             if reference is not None:
                 found += 1
-                errors += _validate_object_name(reference.name, here.child(name))
+                errors += _validate_source_name(reference.name, here.child(name))
         if not found:
             errors.append(field_errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif found > 1:
@@ -91,7 +91,7 @@ def _check_variable_name(name: str, options: AdmissionOptions) -> names.Messages
     return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
 
 
-def _validate_object_name(name: str, path: Path) -> Errors:
+def _validate_source_name(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path.child("name"))]
     wrong = names.dns1123_subdomain(names.as_generated_name(name))
@@ -112,10 +112,10 @@ def _validate_value_from(
         errors += validate_resource_field_ref(source.resource_field_ref, here, in_volume=False)
     if source.config_map_key_ref is not None:
         found += 1
-        errors += _validate_key(source.config_map_key_ref, path.child("configMapKeyRef"))
+        errors += _validate_key_selector(source.config_map_key_ref, path.child("configMapKeyRef"))
     if source.secret_key_ref is not None:
         found += 1
-        errors += _validate_key(source.secret_key_ref, path.child("secretKeyRef"))
+        errors += _validate_key_selector(source.secret_key_ref, path.child("secretKeyRef"))
     if source.file_key_ref is not None:
         found += 1
         errors += _validate_file_key(source.file_key_ref, path.child("fileKeyRef"), volumes)
@@ -128,7 +128,7 @@ def _validate_value_from(
     return errors
 
 
-def _validate_key(selector: core_v1.ConfigMapKeySelector | core_v1.SecretKeySelector, path: Path) -> Errors:
+def _validate_key_selector(selector: core_v1.ConfigMapKeySelector | core_v1.SecretKeySelector, path: Path) -> Errors:
     errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
     return errors + checks.require_name(selector.key, path.child("key"), names.config_map_key)
 
@@ -196,13 +196,13 @@ def validate_field_ref(selector: ObjectFieldSelector, path: Path, supported: tup
         key = subscripted[2].lower() if subscripted[1] == "metadata.annotations" else subscripted[2]
         return names.validate(path, key, names.label_key(key))
     if subscripted is not None:
-        return [_field_path_error(here, chosen, f"field label does not support subscript: {chosen}")]
+        return [_build_field_path_error(here, chosen, f"field label does not support subscript: {chosen}")]
     if chosen not in _POD_FIELDS:
-        return [_field_path_error(here, chosen, f"field label not supported: {chosen}")]
+        return [_build_field_path_error(here, chosen, f"field label not supported: {chosen}")]
     return checks.one_of(chosen, supported, here)
 
 
-def _field_path_error(path: Path, chosen: str, why: str) -> FieldError:
+def _build_field_path_error(path: Path, chosen: str, why: str) -> FieldError:
     return field_errors.invalid(path, chosen, f"error converting fieldPath: {why}")
 
 

@@ -29,18 +29,18 @@ def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
     if spec.priority_class_name:
         found = request.lookups.priority_class(spec.priority_class_name)
         if found is None:
-            raise _forbidden_error(pod, f"no PriorityClass with name {spec.priority_class_name} was found")
+            raise _build_forbidden_error(pod, f"no PriorityClass with name {spec.priority_class_name} was found")
     else:
         found = request.lookups.default_priority_class() or _NO_PRIORITY
         spec.priority_class_name = found.name
     if spec.priority is not None and spec.priority != found.value:
-        raise _forbidden_error(
+        raise _build_forbidden_error(
             pod,
             f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
             f"priority admission controller computed {found.value} from the given PriorityClass name",
         )
     if spec.preemption_policy is not None and spec.preemption_policy != found.preemption_policy:
-        raise _forbidden_error(
+        raise _build_forbidden_error(
             pod,
             f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be provided in pod spec; "
             f"priority admission controller computed {found.preemption_policy} from the given PriorityClass name",
@@ -49,7 +49,7 @@ def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
     spec.preemption_policy = found.preemption_policy
 
 
-def _forbidden_error(pod: Pod, why: str) -> errors.Forbidden:
+def _build_forbidden_error(pod: Pod, why: str) -> errors.Forbidden:
     return errors.forbidden("pods", pod.metadata.name, why)
 
 
@@ -125,15 +125,15 @@ def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:
     if options.label_keys_in_pod_affinity:
         for term in pod_affinity_terms(spec):
             if term.label_selector is not None:
-                _add_requirements(term.label_selector, "In", term.match_label_keys, labels)
-                _add_requirements(term.label_selector, "NotIn", term.mismatch_label_keys, labels)
+                _add_label_requirements(term.label_selector, "In", term.match_label_keys, labels)
+                _add_label_requirements(term.label_selector, "NotIn", term.mismatch_label_keys, labels)
     if options.label_keys_in_spread and options.label_keys_in_spread_merge:
         for constraint in spec.topology_spread_constraints:
             if constraint.label_selector is not None:
-                _add_requirements(constraint.label_selector, "In", constraint.match_label_keys, labels)
+                _add_label_requirements(constraint.label_selector, "In", constraint.match_label_keys, labels)
 
 
-def _add_requirements(selector: LabelSelector, operator: str, keys: list[str], labels: dict[str, str]) -> None:
+def _add_label_requirements(selector: LabelSelector, operator: str, keys: list[str], labels: dict[str, str]) -> None:
     selector.match_expressions += [
         LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]]) for key in keys if key in labels
     ]
@@ -150,14 +150,22 @@ def drop_disabled_fields(
             "matchLabelKeys and mismatchLabelKeys of pod affinity are dropped: "
             "they need the feature gate MatchLabelKeysInPodAffinity"
         )
-    if not options.label_keys_in_spread and _uses_spread_keys(spec) and not (old and _uses_spread_keys(old)):
+    if (
+        not options.label_keys_in_spread
+        and _uses_spread_label_keys(spec)
+        and not (old and _uses_spread_label_keys(old))
+    ):
         for constraint in spec.topology_spread_constraints:
             constraint.match_label_keys = []
         warn(
             "matchLabelKeys of topology spread constraints is dropped: "
             "it needs the feature gate MatchLabelKeysInPodTopologySpread"
         )
-    if not options.node_inclusion_policy and _uses_policies(spec) and not (old and _uses_policies(old)):
+    if (
+        not options.node_inclusion_policy
+        and _uses_inclusion_policies(spec)
+        and not (old and _uses_inclusion_policies(old))
+    ):
         for constraint in spec.topology_spread_constraints:
             constraint.node_affinity_policy, constraint.node_taints_policy = None, None
         warn(
@@ -169,11 +177,11 @@ def drop_disabled_fields(
         warn("resources of the pod as a whole is dropped: it needs the feature gate PodLevelResources")
 
 
-def _uses_spread_keys(spec: PodSpec) -> bool:
+def _uses_spread_label_keys(spec: PodSpec) -> bool:
     return any(constraint.match_label_keys for constraint in spec.topology_spread_constraints)
 
 
-def _uses_policies(spec: PodSpec) -> bool:
+def _uses_inclusion_policies(spec: PodSpec) -> bool:
     return any(
         constraint.node_affinity_policy is not None or constraint.node_taints_policy is not None
         for constraint in spec.topology_spread_constraints

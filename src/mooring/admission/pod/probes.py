@@ -97,40 +97,40 @@ def _validate_handler(handler: Probe | LifecycleHandler, path: Path, context: Pr
     return errors if found else [field_errors.required(path, "must specify a handler type")]
 
 
-def _validate_exec(action: ExecAction, path: Path, _: ProbeContext) -> Errors:
+def _validate_exec_action(action: ExecAction, path: Path, _: ProbeContext) -> Errors:
     return [] if action.command else [field_errors.required(path.child("command"))]
 
 
-def _validate_http_get(action: HTTPGetAction, path: Path, _: ProbeContext) -> Errors:
+def _validate_http_get_action(action: HTTPGetAction, path: Path, _: ProbeContext) -> Errors:
     errors = [] if action.path else [field_errors.required(path.child("path"))]
-    errors += _validate_port(action.port, path)
+    errors += _validate_action_port(action.port, path)
     errors += checks.one_of(action.scheme, _SCHEMES, path.child("scheme"))
     for header in action.http_headers:
         errors += names.validate(path.child("httpHeaders"), header.name, names.http_header_name(header.name))
     return errors
 
 
-def _validate_sleep(action: SleepAction, path: Path, context: ProbeContext) -> Errors:
+def _validate_sleep_action(action: SleepAction, path: Path, context: ProbeContext) -> Errors:
     if context.grace_period is None or 0 <= action.seconds <= context.grace_period:
         return []
     detail = f"must be non-negative and less than terminationGracePeriodSeconds ({context.grace_period})"
     return [field_errors.invalid(path, action.seconds, detail)]
 
 
-def _validate_socket(action: TCPSocketAction | GRPCAction, path: Path, _: ProbeContext) -> Errors:
-    return _validate_port(action.port, path)
+def _validate_socket_action(action: TCPSocketAction | GRPCAction, path: Path, _: ProbeContext) -> Errors:
+    return _validate_action_port(action.port, path)
 
 
-def _validate_port(port: int | str, path: Path) -> Errors:
+def _validate_action_port(port: int | str, path: Path) -> Errors:
     messages = names.port_name(port) if isinstance(port, str) else names.port_number(port)
     return [field_errors.invalid(path.child("port"), port, message) for message in messages]
 
 
 _ACTIONS: dict[str, tuple[str, Callable[[Any, Path, ProbeContext], Errors]]] = {
-    "exec": ("exec", _validate_exec),
-    "http_get": ("httpGet", _validate_http_get),
-    "tcp_socket": ("tcpSocket", _validate_socket),
-    "grpc": ("grpc", _validate_socket),
-    "sleep": ("sleep", _validate_sleep),
+    "exec": ("exec", _validate_exec_action),
+    "http_get": ("httpGet", _validate_http_get_action),
+    "tcp_socket": ("tcpSocket", _validate_socket_action),
+    "grpc": ("grpc", _validate_socket_action),
+    "sleep": ("sleep", _validate_sleep_action),
 }
 """By attribute of a probe or lifecycle hook, the field's name and the function that validates the action."""

@@ -60,7 +60,7 @@ def validate_resources(
         errors += _validate_resource(name, quantity, limits, pod_level, indivisible_huge_pages)
     for name, quantity in resources.requests.items():
         errors += _validate_resource(name, quantity, requests, pod_level, indivisible_huge_pages)
-        errors += _validate_within_limit(name, quantity, resources.limits.get(name), path)
+        errors += _validate_request_within_limit(name, quantity, resources.limits.get(name), path)
     given = {*resources.limits, *resources.requests}
     if not given & {"cpu", "memory"} and any(name.startswith(_HUGE_PAGES) for name in given):
         errors.append(field_errors.forbidden(path, "HugePages require cpu or memory"))
@@ -106,13 +106,13 @@ def _validate_resource(
     errors = [field_errors.invalid(path.key(name), name, problem) for problem in problems] + errors
     if (name in INTEGER_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
         errors.append(field_errors.invalid(path.key(name), quantity, "must be an integer"))
-    if name.startswith(_HUGE_PAGES) and not indivisible_huge_pages and not _is_divisible(name, quantity):
+    if name.startswith(_HUGE_PAGES) and not indivisible_huge_pages and not _is_multiple_of_page_size(name, quantity):
         detail = f"{quantity} is not positive integer multiple of {name}"
         errors.append(field_errors.invalid(path.key(name), str(quantity), detail))
     return errors
 
 
-def _validate_within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> Errors:
+def _validate_request_within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> Errors:
     overcommit = name in _CONTAINER_RESOURCES or not (is_extended(name) or name.startswith(_HUGE_PAGES))
     if limit is None:
         detail = "Limit must be set for non overcommitable resources"
@@ -172,13 +172,13 @@ def uses_indivisible_huge_pages(spec: PodSpec) -> bool:
     for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
         amounts += [container.resources.limits, container.resources.requests]
     return any(
-        name.startswith(_HUGE_PAGES) and not _is_divisible(name, quantity)
+        name.startswith(_HUGE_PAGES) and not _is_multiple_of_page_size(name, quantity)
         for each in amounts
         for name, quantity in each.items()
     )
 
 
-def _is_divisible(name: str, quantity: Quantity) -> bool:
+def _is_multiple_of_page_size(name: str, quantity: Quantity) -> bool:
     try:
         page = Quantity.parse(name.removeprefix(_HUGE_PAGES))
     except QuantityError:

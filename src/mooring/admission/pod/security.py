@@ -178,11 +178,13 @@ def _validate_windows_options(options: WindowsSecurityContextOptions, path: Path
         errors += checks.invalid_if(is_large, here, spec, detail)
     if user is not None:
         here = path.child("runAsUserName")
-        errors += [field_errors.invalid(here, user, f"runAsUserName{problem}") for problem in _find_user_problems(user)]
+        errors += [
+            field_errors.invalid(here, user, f"runAsUserName{problem}") for problem in _find_user_name_problems(user)
+        ]
     return errors
 
 
-def _find_user_problems(name: str) -> list[str]:
+def _find_user_name_problems(name: str) -> list[str]:
     if not name:
         return [" cannot be an empty string"]
     if _CONTROL.search(name):
@@ -208,7 +210,7 @@ def _find_user_problems(name: str) -> list[str]:
 
 def validate_host_process(spec: PodSpec, path: Path) -> Errors:
     """Return errors unless all containers of a pod, or none, are Windows host processes (with host network, if all)."""
-    own = _host_process(spec.security_context)
+    own = _get_host_process(spec.security_context)
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     if own is None and all(container.security_context is None for container in containers):
         return []
@@ -216,7 +218,7 @@ def validate_host_process(spec: PodSpec, path: Path) -> Errors:
     total = host = 0
     for container, here in containers_of(spec, path):
         total += 1
-        given = _host_process(container.security_context)
+        given = _get_host_process(container.security_context)
         if own is not None and given is not None and own != given:
             detail = f"pod hostProcess value must be identical if both are specified, was {str(own).lower()}"
             field = here.child("securityContext", "windowsOptions", "hostProcess")
@@ -233,7 +235,7 @@ def validate_host_process(spec: PodSpec, path: Path) -> Errors:
     return errors
 
 
-def _host_process(context: PodSecurityContext | SecurityContext | None) -> bool | None:
+def _get_host_process(context: PodSecurityContext | SecurityContext | None) -> bool | None:
     options = context.windows_options if context is not None else None
     return options.host_process if options is not None else None
 
@@ -244,10 +246,10 @@ def validate_os(spec: PodSpec, name: str, path: Path) -> Errors:
         return [field_errors.required(path.child("os", "name"), "cannot be empty")]
     if name not in ("linux", "windows"):
         return [field_errors.not_supported(path.child("os"), name, ("linux", "windows"))]
-    return _validate_linux(spec, path) if name == "linux" else _validate_windows(spec, path)
+    return _validate_linux_pod(spec, path) if name == "linux" else _validate_windows_pod(spec, path)
 
 
-def _validate_linux(spec: PodSpec, path: Path) -> Errors:
+def _validate_linux_pod(spec: PodSpec, path: Path) -> Errors:
     detail = "windows options cannot be set for a linux pod"
     places = [(spec.security_context, path), *((item.security_context, at) for item, at in containers_of(spec, path))]
     return [
@@ -257,15 +259,15 @@ def _validate_linux(spec: PodSpec, path: Path) -> Errors:
     ]
 
 
-def _validate_windows(spec: PodSpec, path: Path) -> Errors:
-    errors = _forbid_set_fields(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
-    errors += _forbid_set_fields(spec, _WINDOWS_SPEC, path)
+def _validate_windows_pod(spec: PodSpec, path: Path) -> Errors:
+    errors = _forbid_windows_fields(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
+    errors += _forbid_windows_fields(spec, _WINDOWS_SPEC, path)
     for container, here in containers_of(spec, path):
-        errors += _forbid_set_fields(container.security_context, _WINDOWS_CONTAINER, here.child("securityContext"))
+        errors += _forbid_windows_fields(container.security_context, _WINDOWS_CONTAINER, here.child("securityContext"))
     return errors
 
 
-def _forbid_set_fields(
+def _forbid_windows_fields(
     holder: PodSpec | PodSecurityContext | SecurityContext | None, attributes: tuple[str, ...], path: Path
 ) -> Errors:
     if holder is None:

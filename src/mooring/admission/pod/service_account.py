@@ -28,20 +28,20 @@ def set_service_account(pod: core_v1.Pod, request: Request) -> None:
     if accounts is None:
         return
     if MIRROR in pod.metadata.annotations:
-        _check_mirror(pod)
+        _check_mirror_pod(pod)
         return
     spec.service_account_name = spec.service_account = spec.service_account_name or DEFAULT
-    account = _find_account(pod, accounts, request.namespace)
+    account = _get_service_account(pod, accounts, request.namespace)
     wants_token = spec.automount_service_account_token
     if wants_token is None:
         wants_token = account.automount_service_account_token
     if wants_token is not False:
-        _mount_token(spec, account)
+        _mount_account_token(spec, account)
     if not spec.image_pull_secrets:
         spec.image_pull_secrets = list(account.image_pull_secrets)
 
 
-def _find_account(
+def _get_service_account(
     pod: core_v1.Pod, accounts: Mapping[str, core_v1.ServiceAccount], namespace: str
 ) -> core_v1.ServiceAccount:
     name = pod.spec.service_account_name
@@ -52,13 +52,13 @@ def _find_account(
     return account
 
 
-def _check_mirror(pod: core_v1.Pod) -> None:
+def _check_mirror_pod(pod: core_v1.Pod) -> None:
     why = ""
     if pod.spec.service_account_name:
         why = "a mirror pod may not reference service accounts"
     elif _uses_secrets(pod.spec):
         why = "a mirror pod may not reference secrets"
-    elif any(source.service_account_token is not None for source in _all_projections(pod.spec)):
+    elif any(source.service_account_token is not None for source in _list_volume_projections(pod.spec)):
         why = "a mirror pod may not use ServiceAccountToken volume projections"
     if why:
         raise errors.forbidden("pods", pod.metadata.name, why)
@@ -69,7 +69,7 @@ def _uses_secrets(spec: core_v1.PodSpec) -> bool:
     return (
         bool(spec.image_pull_secrets)
         or any(volume.secret is not None for volume in spec.volumes)
-        or any(source.secret is not None for source in _all_projections(spec))
+        or any(source.secret is not None for source in _list_volume_projections(spec))
         or any(source.secret_ref is not None for container in containers for source in container.env_from)
         or any(
             variable.value_from is not None and variable.value_from.secret_key_ref is not None
@@ -79,13 +79,13 @@ def _uses_secrets(spec: core_v1.PodSpec) -> bool:
     )
 
 
-def _all_projections(spec: core_v1.PodSpec) -> list[core_v1.VolumeProjection]:
+def _list_volume_projections(spec: core_v1.PodSpec) -> list[core_v1.VolumeProjection]:
     return [source for volume in spec.volumes if volume.projected is not None for source in volume.projected.sources]
 
 
-def _mount_token(spec: core_v1.PodSpec, account: core_v1.ServiceAccount) -> None:
+def _mount_account_token(spec: core_v1.PodSpec, account: core_v1.ServiceAccount) -> None:
     known = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
-    name = known or _volume_name(account)
+    name = known or _build_token_volume_name(account)
     containers = (*spec.init_containers, *spec.containers)
     bare = [each for each in containers if not any(mount.mount_path == MOUNT_PATH for mount in each.volume_mounts)]
     for container in bare:
@@ -95,7 +95,7 @@ def _mount_token(spec: core_v1.PodSpec, account: core_v1.ServiceAccount) -> None
         spec.volumes = [*spec.volumes, token_volume(name)]
 
 
-def _volume_name(account: core_v1.ServiceAccount) -> str:
+def _build_token_volume_name(account: core_v1.ServiceAccount) -> str:
     digest = hashlib.sha256(account.metadata.uid.encode()).digest()
     return _VOLUME_PREFIX + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:5])
 

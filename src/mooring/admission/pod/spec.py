@@ -40,7 +40,7 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
         errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
     if spec.host_aliases:
         errors += _validate_host_aliases(spec.host_aliases, path.child("hostAliases"), rules)
-    errors += _validate_classes(spec, path)
+    errors += _validate_class_names(spec, path)
     if spec.overhead:
         errors += validate_resources(ResourceRequirements(limits=spec.overhead), frozenset(), path.child("overhead"))
     if spec.os is not None:
@@ -154,7 +154,7 @@ def _validate_names_and_numbers(spec: PodSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_classes(spec: PodSpec, path: Path) -> Errors:
+def _validate_class_names(spec: PodSpec, path: Path) -> Errors:
     errors: Errors = []
     for name, value in (
         ("priorityClassName", spec.priority_class_name or None),
@@ -196,13 +196,13 @@ def _validate_dns_config(config: PodDNSConfig | None, policy: str, path: Path, r
     for index, server in enumerate(config.nameservers):
         here, strict = path.child("nameservers").index(index), rules.options.strict_addresses
         errors += validate_legacy_ip(server, here, strict=strict)
-    errors += _validate_searches(config.searches, path.child("searches"), rules)
+    errors += _validate_dns_searches(config.searches, path.child("searches"), rules)
     for index, option in enumerate(config.options):
         errors += checks.require(option.name, path.child("options").index(index), "must not be empty")
     return errors
 
 
-def _validate_searches(searches: list[str], path: Path, rules: PodRules) -> Errors:
+def _validate_dns_searches(searches: list[str], path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     if len(searches) > _MAX_SEARCHES:
         errors.append(field_errors.invalid(path, searches, f"must not have more than {_MAX_SEARCHES} search paths"))

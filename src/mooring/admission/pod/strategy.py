@@ -155,7 +155,7 @@ def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate
     errors += validate_pod_annotations(pod.metadata, pod.spec, _ANNOTATIONS, rules)
     errors += validate_spec(pod.spec, pod.metadata, update.SPEC, rules)
     if not pod.spec.service_account_name:
-        errors += _validate_tokens(pod)
+        errors += _forbid_token_projections(pod)
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
         for index, container in enumerate(containers):
             if container.image != container.image.strip():
@@ -163,7 +163,7 @@ def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate
     return errors
 
 
-def _validate_tokens(pod: Pod) -> Errors:
+def _forbid_token_projections(pod: Pod) -> Errors:
     detail = "must not be specified when serviceAccountName is not set"
     return [
         field_errors.forbidden(

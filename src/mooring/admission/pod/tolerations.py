@@ -25,7 +25,7 @@ _MAX_DIGITS = 19 + 1
 def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     for index, toleration in enumerate(tolerations):
-        if _is_plain(toleration):
+        if _is_plain_toleration(toleration):
             continue
         here = path.index(index)
         if toleration.expression:
@@ -35,7 +35,7 @@ def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRu
     return errors
 
 
-def _is_plain(toleration: Toleration) -> bool:
+def _is_plain_toleration(toleration: Toleration) -> bool:
     return (
         toleration.operator in _EQUAL
         and toleration.effect in _PLAIN_EFFECTS
@@ -71,13 +71,13 @@ def _validate_toleration(toleration: Toleration, path: Path, options: AdmissionO
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         errors.append(field_errors.invalid(path.child("effect"), toleration.effect, detail))
-    errors += _validate_operator(toleration, path, options)
+    errors += _validate_toleration_operator(toleration, path, options)
     if toleration.effect and toleration.effect not in EFFECTS:
         errors.append(field_errors.not_supported(path.child("effect"), toleration.effect, EFFECTS))
     return errors
 
 
-def _validate_operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
+def _validate_toleration_operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
     value = toleration.value
     match toleration.operator:
         case "" | "Equal":
@@ -89,7 +89,7 @@ def _validate_operator(toleration: Toleration, path: Path, options: AdmissionOpt
         case "Lt" | "Gt" if options.comparison_operators:
             return [field_errors.invalid(path.child("value"), value, problem) for problem in number_problems(value)]
         case "SemverLt" | "SemverGt" | "SemverEq" if options.semver_operators:
-            return _validate_version(value, path.child("value"))
+            return _validate_toleration_version(value, path.child("value"))
         case operator:
             return [field_errors.not_supported(path.child("operator"), operator, supported_operators(options))]
 
@@ -111,7 +111,7 @@ def _fits_in_64_bits(value: str) -> bool:
     return len(digits) < _MAX_DIGITS and -(2**63) <= int(f"{value[:1].strip('+0123456789')}{digits or 0}") < 2**63
 
 
-def _validate_version(value: str, path: Path) -> Errors:
+def _validate_toleration_version(value: str, path: Path) -> Errors:
     try:
         semver.parse_tolerant(value)
     except semver.SemverError as error:

@@ -59,7 +59,7 @@ def validate_spec_update(new: core_v1.PodSpec, old: core_v1.PodSpec) -> Errors:
     errors += _validate_removed_gates(new.scheduling_gates, old.scheduling_gates)
     if new == old:
         return errors
-    masked = _with_mutable_fields_of(old, new)
+    masked = _replace_mutable_fields(old, new)
     if old.scheduling_gates:
         errors += _validate_narrowing(new, old)
         _mask_node_placement(masked, old)
@@ -94,14 +94,14 @@ def _validate_deadline(new: int | None, old: int | None) -> tuple[Errors, bool]:
 def _validate_added_tolerations(new: list[core_v1.Toleration], old: list[core_v1.Toleration]) -> Errors:
     if new[: len(old)] == old:
         return []
-    now = {_without_seconds(toleration) for toleration in new}
-    if all(_without_seconds(toleration) in now for toleration in old):
+    now = {_ignore_toleration_seconds(toleration) for toleration in new}
+    if all(_ignore_toleration_seconds(toleration) in now for toleration in old):
         return []
     detail = "existing toleration can not be modified except its tolerationSeconds"
     return [field_errors.forbidden(SPEC.child("tolerations"), detail)]
 
 
-def _without_seconds(toleration: core_v1.Toleration) -> tuple[str, str, str, str, str]:
+def _ignore_toleration_seconds(toleration: core_v1.Toleration) -> tuple[str, str, str, str, str]:
     return (toleration.key, toleration.operator, toleration.value, toleration.effect, toleration.expression)
 
 
@@ -117,11 +117,11 @@ def _validate_removed_gates(new: list[core_v1.PodSchedulingGate], old: list[core
     ]
 
 
-def _with_mutable_fields_of(old: core_v1.PodSpec, new: core_v1.PodSpec) -> core_v1.PodSpec:
+def _replace_mutable_fields(old: core_v1.PodSpec, new: core_v1.PodSpec) -> core_v1.PodSpec:
     masked = structs.replace(
         new,
-        containers=_with_images_of(old.containers, new.containers),
-        init_containers=_with_images_of(old.init_containers, new.init_containers),
+        containers=_replace_images(old.containers, new.containers),
+        init_containers=_replace_images(old.init_containers, new.init_containers),
         active_deadline_seconds=old.active_deadline_seconds,
         scheduling_gates=old.scheduling_gates,
         tolerations=old.tolerations,
@@ -132,7 +132,7 @@ def _with_mutable_fields_of(old: core_v1.PodSpec, new: core_v1.PodSpec) -> core_
     return masked
 
 
-def _with_images_of(old: list[core_v1.Container], new: list[core_v1.Container]) -> list[core_v1.Container]:
+def _replace_images(old: list[core_v1.Container], new: list[core_v1.Container]) -> list[core_v1.Container]:
     return [structs.replace(now, image=before.image) for now, before in zip(new, old, strict=True)]
 
 
@@ -216,10 +216,10 @@ def validate_status_update(new: core_v1.Pod, old: core_v1.Pod, *, strict_address
         (_INIT_CONTAINERS, new.status.init_container_statuses, old.status.init_container_statuses, policy),
         (_EPHEMERAL, new.status.ephemeral_container_statuses, old.status.ephemeral_container_statuses, "Never"),
     ):
-        errors += _validate_users(now, path, new.spec)
+        errors += _validate_container_users(now, path, new.spec)
         if before and restarts != "Always":
             skipped = sidecars if path is _INIT_CONTAINERS else set()
-            errors += _validate_transitions(now, before, path, restarts, skipped)
+            errors += _validate_restart_transitions(now, before, path, restarts, skipped)
     claims = {claim.name for claim in new.spec.resource_claims}
     seen = checks.Unique()
     for index, status in enumerate(new.status.resource_claim_statuses):
@@ -235,11 +235,11 @@ def validate_status_update(new: core_v1.Pod, old: core_v1.Pod, *, strict_address
         here = STATUS.child("observedGeneration")
         errors.append(field_errors.invalid(here, new.status.observed_generation, "must be a non-negative integer"))
     if new.status.extended_resource_claim_status is not None:
-        errors += _validate_extended_claim(new.status.extended_resource_claim_status, new.spec)
+        errors += _validate_extended_resource_claim(new.status.extended_resource_claim_status, new.spec)
     return errors
 
 
-def _validate_users(statuses: list[ContainerStatus], path: Path, spec: core_v1.PodSpec) -> Errors:
+def _validate_container_users(statuses: list[ContainerStatus], path: Path, spec: core_v1.PodSpec) -> Errors:
     """Return errors in `user` of container statuses: ids out of range, or any user in a Windows pod."""
     errors: Errors = []
     for index, status in enumerate(statuses):
@@ -259,7 +259,7 @@ def _validate_users(statuses: list[ContainerStatus], path: Path, spec: core_v1.P
     return errors
 
 
-def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: core_v1.PodSpec) -> Errors:
+def _validate_extended_resource_claim(status: PodExtendedResourceClaimStatus, spec: core_v1.PodSpec) -> Errors:
     """Return errors in `extendedResourceClaimStatus`, whose mappings name containers and their extended resources."""
     path = STATUS.child("extendedResourceClaimStatus")
     mappings, errors, seen = path.child("requestMappings"), Errors(), set()
@@ -304,7 +304,7 @@ def _host_ip_errors(new: core_v1.Pod, old: core_v1.Pod, *, strict: bool) -> Erro
     return errors + validate_status_ips(found, [each.ip for each in old.status.host_ips], path, strict=strict)
 
 
-def _validate_transitions(
+def _validate_restart_transitions(
     new: list[ContainerStatus], old: list[ContainerStatus], path: Path, restart_policy: str, skipped: set[str]
 ) -> Errors:
     running = {status.name for status in new if status.state.terminated is None}
@@ -322,7 +322,7 @@ def _validate_transitions(
 def format_difference(old: Any, new: Any) -> str:
     """List up to ten differences between two PodSpecs or containers, as lines for an error message."""
     lines = []
-    for path, before, after in _differences(
+    for path, before, after in _find_differences(
         msgspec.to_builtins(old, enc_hook=str), msgspec.to_builtins(new, enc_hook=str), ""
     ):
         lines += [
@@ -339,13 +339,13 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _find_differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
+            yield from _find_differences(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(before, after, f"{path}[{index}]")
+            yield from _find_differences(before, after, f"{path}[{index}]")
     elif old != new:
         yield path, old, new
 
@@ -383,7 +383,9 @@ def validate_resize(new: core_v1.Pod, old: core_v1.Pod) -> Errors:
     ):
         for index, (container, was) in enumerate(zip(now, before, strict=True)):
             here = SPEC.child(name).index(index).child("resources")
-            errors += _validate_container(container, was, here, resizable=name == "containers" or is_sidecar(was))
+            errors += _validate_container_resize(
+                container, was, here, resizable=name == "containers" or is_sidecar(was)
+            )
     return errors
 
 
@@ -392,7 +394,9 @@ def _has_pod_level_resources(pod: core_v1.Pod) -> bool:
     return resources is not None and bool(resources.requests or resources.limits)
 
 
-def _validate_container(new: core_v1.Container, old: core_v1.Container, path: Path, *, resizable: bool) -> Errors:
+def _validate_container_resize(
+    new: core_v1.Container, old: core_v1.Container, path: Path, *, resizable: bool
+) -> Errors:
     if not resizable:
         detail = "resources for non-sidecar init containers are immutable"
         return [] if new == old else [field_errors.forbidden(SPEC, detail)]
@@ -403,14 +407,17 @@ def _validate_container(new: core_v1.Container, old: core_v1.Container, path: Pa
     ):
         if not before.keys() <= now.keys():
             errors.append(field_errors.forbidden(path.child(name), f"resource {name} cannot be removed"))
-    if _fixed_amounts(new.resources) != _fixed_amounts(old.resources) or new.resources.claims != old.resources.claims:
+    if (
+        _select_fixed_resources(new.resources) != _select_fixed_resources(old.resources)
+        or new.resources.claims != old.resources.claims
+    ):
         errors.append(field_errors.forbidden(SPEC, "only cpu and memory resources are mutable"))
     if new.resize_policy != old.resize_policy:
         errors.append(field_errors.invalid(path, new.resize_policy, meta.IMMUTABLE))
     return errors
 
 
-def _fixed_amounts(resources: core_v1.ResourceRequirements) -> list[dict[str, Quantity]]:
+def _select_fixed_resources(resources: core_v1.ResourceRequirements) -> list[dict[str, Quantity]]:
     return [
         {name: quantity for name, quantity in given.items() if name not in _RESIZABLE}
         for given in (resources.requests, resources.limits)

@@ -30,7 +30,7 @@ _DOWNWARD_FIELDS = (
 _CLAIM_METADATA = ("labels", "annotations")
 
 
-class _Context(msgspec.Struct, frozen=True):
+class _VolumeContext(msgspec.Struct, frozen=True):
     path: Path
     volume: str
     pod: str
@@ -48,7 +48,7 @@ def validate_volumes(
     errors: Errors = []
     for index, volume in enumerate(volumes):
         here = path.index(index)
-        found = _validate_source(volume, here, _Context(here, volume.name, pod, rules))
+        found = _validate_volume_source(volume, here, _VolumeContext(here, volume.name, pod, rules))
         if not volume.name:
             found.append(field_errors.required(here.child("name")))
         elif wrong := names.dns1123_label(volume.name):
@@ -66,7 +66,7 @@ def validate_volumes(
     return usable, errors
 
 
-def _validate_source(volume: Volume, path: Path, context: _Context) -> Errors:
+def _validate_volume_source(volume: Volume, path: Path, context: _VolumeContext) -> Errors:
     sources_by_name = zip(_SOURCE_NAMES, msgspec.structs.astuple(volume)[1:], strict=True)
     given = {name: source for name, source in sources_by_name if source is not None}
     errors = checks.require(given, path, "must specify a volume type")
@@ -83,14 +83,14 @@ def _validate_source(volume: Volume, path: Path, context: _Context) -> Errors:
     return errors + checks.optional(volume.iscsi, path, _validate_iscsi_name, context)
 
 
-def _validate_empty_dir(source: pv.EmptyDirVolumeSource, path: Path) -> Errors:
+def _validate_empty_dir_volume(source: pv.EmptyDirVolumeSource, path: Path) -> Errors:
     is_negative = source.size_limit is not None and source.size_limit.sign() < 0
     return checks.forbidden_if(
         is_negative, path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity"
     )
 
 
-def _validate_files(source: SecretVolumeSource | ConfigMapVolumeSource, path: Path) -> Errors:
+def _validate_keyed_volume(source: SecretVolumeSource | ConfigMapVolumeSource, path: Path) -> Errors:
     errors = sources.validate_file_mode(source.default_mode, path.child("defaultMode"))
     return errors + checks.validate_items(source.items, path.child("items"), _validate_key_to_path)
 
@@ -101,7 +101,7 @@ def _validate_key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
     return errors + sources.validate_file_mode(item.mode, path.child("mode"))
 
 
-def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path) -> Errors:
+def _validate_downward_api_volume(source: pv.DownwardAPIVolumeSource, path: Path) -> Errors:
     errors = sources.validate_file_mode(source.default_mode, path.child("defaultMode"))
     for file in source.items:
         errors += _validate_downward_file(file, path)
@@ -123,7 +123,7 @@ def _validate_downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Error
     return errors + sources.validate_file_mode(file.mode, path.child("mode"))
 
 
-def _validate_csi(source: vs.CSIVolumeSource, path: Path) -> Errors:
+def _validate_csi_volume(source: vs.CSIVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     secret = source.node_publish_secret_ref
     if secret is not None:
@@ -134,7 +134,7 @@ def _validate_csi(source: vs.CSIVolumeSource, path: Path) -> Errors:
     return errors
 
 
-def _validate_ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_ephemeral_volume(source: pv.EphemeralVolumeSource, path: Path, context: _VolumeContext) -> Errors:
     if source.volume_claim_template is None:
         errors = [field_errors.required(path.child("volumeClaimTemplate"))]
     else:
@@ -155,25 +155,25 @@ def _validate_claim_template(template: PersistentVolumeClaimTemplate, path: Path
     return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
-def _validate_image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_image_volume(source: pv.ImageVolumeSource, path: Path, context: _VolumeContext) -> Errors:
     errors = checks.required_fields(source, path, "reference") if context.rules.is_pod else []
     return errors + sources.validate_pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
-def _validate_projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_projected_volume(source: pv.ProjectedVolumeSource, path: Path, context: _VolumeContext) -> Errors:
     errors = sources.validate_file_mode(source.default_mode, path.child("defaultMode"))
     paths: set[str] = set()
     for index, projection in enumerate(source.sources):
         here = path.child("sources").index(index)
         given = [name for name in projection.__struct_fields__ if getattr(projection, name) is not None]
-        errors += _validate_projection(projection, path, here, paths, context)
+        errors += _validate_volume_projection(projection, path, here, paths, context)
         if len(given) > 1:
             errors.append(field_errors.forbidden(here, "may not specify more than 1 volume type per source"))
     return errors
 
 
-def _validate_projection(
-    projection: pv.VolumeProjection, volume: Path, path: Path, paths: set[str], context: _Context
+def _validate_volume_projection(
+    projection: pv.VolumeProjection, volume: Path, path: Path, paths: set[str], context: _VolumeContext
 ) -> Errors:
     errors: Errors = []
     for name, keyed in (("secret", projection.secret), ("configMap", projection.config_map)):
@@ -181,23 +181,27 @@ def _validate_projection(
             errors += checks.required_fields(keyed, path.child(name), "name")
             for index, item in enumerate(keyed.items):
                 errors += _validate_key_to_path(item, path.child(name, "items").index(index))
-                errors += _validate_unique(item.path, keyed.name, volume, paths)
+                errors += _validate_unique_file_path(item.path, keyed.name, volume, paths)
     if projection.downward_api is not None:
         for file in projection.downward_api.items:
             errors += _validate_downward_file(file, path.child("downwardAPI"))
-            errors += _validate_unique(file.path, file.path, volume, paths)
+            errors += _validate_unique_file_path(file.path, file.path, volume, paths)
     if projection.service_account_token is not None:
-        errors += _validate_token(projection.service_account_token, path.child("serviceAccountToken"), volume, context)
+        errors += _validate_token_projection(
+            projection.service_account_token, path.child("serviceAccountToken"), volume, context
+        )
     if projection.cluster_trust_bundle is not None:
         bundle = projection.cluster_trust_bundle
-        errors += _validate_trust_bundle(bundle, path.child("clusterTrustBundle"))
-        errors += _validate_unique(bundle.path, bundle.path, volume, paths)
+        errors += _validate_trust_bundle_projection(bundle, path.child("clusterTrustBundle"))
+        errors += _validate_unique_file_path(bundle.path, bundle.path, volume, paths)
     if projection.pod_certificate is not None:
-        errors += _validate_certificate(projection.pod_certificate, path.child("podCertificate"), volume, paths)
+        errors += _validate_certificate_projection(
+            projection.pod_certificate, path.child("podCertificate"), volume, paths
+        )
     return errors
 
 
-def _validate_unique(file: str, shown: str, path: Path, paths: set[str]) -> Errors:
+def _validate_unique_file_path(file: str, shown: str, path: Path, paths: set[str]) -> Errors:
     if not file:
         return []
     if file in paths:
@@ -206,7 +210,9 @@ def _validate_unique(file: str, shown: str, path: Path, paths: set[str]) -> Erro
     return []
 
 
-def _validate_token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _Context) -> Errors:
+def _validate_token_projection(
+    token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _VolumeContext
+) -> Errors:
     errors = checks.token_lifetime(token.expiration_seconds or 0, path.child("expirationSeconds"))
     if not token.path:
         errors.append(field_errors.required(volume.child("path")))
@@ -215,7 +221,7 @@ def _validate_token(token: pv.ServiceAccountTokenProjection, path: Path, volume:
     return errors
 
 
-def _validate_trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors:
+def _validate_trust_bundle_projection(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors:
     errors: Errors = []
     if bundle.name is not None and bundle.signer_name is not None:
         errors.append(field_errors.invalid(path, bundle, "only one of name and signerName may be used"))
@@ -242,13 +248,13 @@ def _validate_trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) 
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 
 
-def _validate_certificate(
+def _validate_certificate_projection(
     certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]
 ) -> Errors:
     errors = validate_signer_name(certificate.signer_name, path.child("signerName"))
     errors += meta.validate_annotations(certificate.user_annotations, path.child("userAnnotations"), need_domain=True)
     errors += checks.one_of(certificate.key_type, _KEY_TYPES, path.child("keyType"))
-    errors += _validate_certificate_life(certificate, path.child("maxExpirationSeconds"))
+    errors += _validate_certificate_lifetime(certificate, path.child("maxExpirationSeconds"))
     files = {
         "credentialBundlePath": certificate.credential_bundle_path,
         "keyPath": certificate.key_path,
@@ -259,11 +265,11 @@ def _validate_certificate(
         errors.append(field_errors.required(path, detail))
     for name, file in files.items():
         errors += sources.validate_non_reserved_path(file, path.child(name))
-        errors += _validate_unique(file, file, volume, paths)
+        errors += _validate_unique_file_path(file, file, volume, paths)
     return errors
 
 
-def _validate_certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> Errors:
+def _validate_certificate_lifetime(certificate: pv.PodCertificateProjection, path: Path) -> Errors:
     seconds = certificate.max_expiration_seconds
     if seconds is None:
         return []
@@ -276,7 +282,7 @@ def _validate_certificate_life(certificate: pv.PodCertificateProjection, path: P
     return []
 
 
-def _validate_iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _VolumeContext) -> Errors:
     if source.initiator_name is None or len(f"{context.volume}:{source.target_portal}") <= 64:
         return []
     detail = (
@@ -288,17 +294,17 @@ def _validate_iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Con
 
 _SOURCE_NAMES = Volume.__struct_encode_fields__[1:]  # without `name`
 _RULES: dict[str, Callable[[Any, Path], Errors]] = {
-    "configMap": _validate_files,
-    "csi": _validate_csi,
-    "downwardAPI": _validate_downward_api,
-    "emptyDir": _validate_empty_dir,
+    "configMap": _validate_keyed_volume,
+    "csi": _validate_csi_volume,
+    "downwardAPI": _validate_downward_api_volume,
+    "emptyDir": _validate_empty_dir_volume,
     "gitRepo": lambda source, path: sources.validate_local_path(source.directory, path.child("directory")),
-    "secret": _validate_files,
+    "secret": _validate_keyed_volume,
 }
-_CONTEXT_RULES: dict[str, Callable[[Any, Path, _Context], Errors]] = {
-    "ephemeral": _validate_ephemeral,
-    "image": _validate_image,
-    "projected": _validate_projected,
+_CONTEXT_RULES: dict[str, Callable[[Any, Path, _VolumeContext], Errors]] = {
+    "ephemeral": _validate_ephemeral_volume,
+    "image": _validate_image_volume,
+    "projected": _validate_projected_volume,
 }
 _SOURCES = (
     "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker "

@@ -49,36 +49,36 @@ def source_deprecations(volume: core_v1.Volume | core_v1.PersistentVolumeSpec, p
 
 def pod_spec_warnings(spec: core_v1.PodSpec, path: Path) -> list[str]:
     return [
-        *_node_selector_warnings(spec, path),
-        *_affinity_warnings(spec, path),
-        *_spread_warnings(spec, path),
-        *_volume_warnings(spec, path),
-        *_host_alias_warnings(spec, path),
-        *_container_warnings(spec, path),
-        *_number_warnings(spec, path),
+        *_find_node_selector_warnings(spec, path),
+        *_find_affinity_warnings(spec, path),
+        *_find_spread_warnings(spec, path),
+        *_find_volume_warnings(spec, path),
+        *_find_host_alias_warnings(spec, path),
+        *_find_container_warnings(spec, path),
+        *_find_number_warnings(spec, path),
     ]
 
 
-def _node_selector_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
+def _find_node_selector_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     for key in spec.node_selector:
         if key in DEPRECATED_LABELS:
             yield f"{path.child('nodeSelector').key(key)}: {DEPRECATED_LABELS[key]}"
 
 
-def _topology_key_warnings(key: str, path: Path) -> Iterator[str]:
+def _find_topology_key_warnings(key: str, path: Path) -> Iterator[str]:
     if key in DEPRECATED_LABELS:
         yield f"{path.child('topologyKey')}: {DEPRECATED_LABELS[key]}"
 
 
-def _spread_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
+def _find_spread_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     for index, constraint in enumerate(spec.topology_spread_constraints):
         here = path.child("topologySpreadConstraints").index(index)
-        yield from _topology_key_warnings(constraint.topology_key, here)
+        yield from _find_topology_key_warnings(constraint.topology_key, here)
         if constraint.label_selector is None:
             yield f"{here.child('labelSelector')}: {_NULL_SELECTOR}"
 
 
-def _affinity_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
+def _find_affinity_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     affinity = spec.affinity
     if affinity is None:
         return
@@ -86,24 +86,24 @@ def _affinity_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
         here = path.child("affinity", "nodeAffinity")
         required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
         for index, term in enumerate(required.node_selector_terms if required is not None else ()):
-            yield from _node_term_warnings(
+            yield from _find_node_term_warnings(
                 term, here.child(_REQUIRED, "nodeSelectorTerms").index(index), preferred=False
             )
         for index, weighted in enumerate(affinity.node_affinity.preferred_during_scheduling_ignored_during_execution):
-            yield from _node_term_warnings(
+            yield from _find_node_term_warnings(
                 weighted.preference, here.child(_PREFERRED).index(index).child("preference"), preferred=True
             )
     for name, pods in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
         if pods is not None:
             here = path.child("affinity", name)
             for index, pod_term in enumerate(pods.required_during_scheduling_ignored_during_execution):
-                yield from _pod_term_warnings(pod_term, here.child(_REQUIRED).index(index))
+                yield from _find_pod_term_warnings(pod_term, here.child(_REQUIRED).index(index))
             for index, weighted_pod in enumerate(pods.preferred_during_scheduling_ignored_during_execution):
                 at = here.child(_PREFERRED).index(index).child("podAffinityTerm")
-                yield from _pod_term_warnings(weighted_pod.pod_affinity_term, at)
+                yield from _find_pod_term_warnings(weighted_pod.pod_affinity_term, at)
 
 
-def _node_term_warnings(term: core_v1.NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
+def _find_node_term_warnings(term: core_v1.NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
     for index, requirement in enumerate(term.match_expressions):
         if requirement.key in DEPRECATED_LABELS:
             here = path.child("matchExpressions").index(index).child("key")
@@ -114,13 +114,13 @@ def _node_term_warnings(term: core_v1.NodeSelectorTerm, path: Path, *, preferred
                 yield f"{here}: {value} is invalid, {message}"
 
 
-def _pod_term_warnings(term: core_v1.PodAffinityTerm, path: Path) -> Iterator[str]:
+def _find_pod_term_warnings(term: core_v1.PodAffinityTerm, path: Path) -> Iterator[str]:
     if term.label_selector is None:
         yield f"{path.child('labelSelector')}: {_NULL_SELECTOR}"
-    yield from _topology_key_warnings(term.topology_key, path)
+    yield from _find_topology_key_warnings(term.topology_key, path)
 
 
-def _host_alias_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
+def _find_host_alias_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     seen: set[str] = set()
     for index, alias in enumerate(spec.host_aliases):
         if alias.ip in seen:
@@ -136,16 +136,16 @@ def _host_alias_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
         secrets.add(secret.name)
 
 
-def _container_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
+def _find_container_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     containers = [*containers_of(spec, path)]
     for container, here in containers:
         if container.resources.limits or container.resources.requests:
             yield from fraction_warnings(container.resources, here, "memory", "ephemeral-storage")
-        yield from _variable_warnings(container, here)
-    yield from _port_warnings(containers)
+        yield from _find_variable_warnings(container, here)
+    yield from _find_port_warnings(containers)
 
 
-def _volume_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
+def _find_volume_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     for index, volume in enumerate(spec.volumes):
         here = path.child("volumes").index(index)
         yield from source_deprecations(volume, here)
@@ -166,7 +166,7 @@ def fraction_warnings(
                 yield f"{here}: fractional byte value {shown} is invalid, must be an integer"
 
 
-def _variable_warnings(container: core_v1.Container, path: Path) -> Iterator[str]:
+def _find_variable_warnings(container: core_v1.Container, path: Path) -> Iterator[str]:
     values: dict[str, str] = {}
     for index, variable in enumerate(container.env):
         own_reference = f"$({variable.name})" in variable.value
@@ -178,7 +178,7 @@ def _variable_warnings(container: core_v1.Container, path: Path) -> Iterator[str
         values[variable.name] = variable.value
 
 
-def _port_warnings(containers: list[tuple[core_v1.Container, Path]]) -> Iterator[str]:
+def _find_port_warnings(containers: list[tuple[core_v1.Container, Path]]) -> Iterator[str]:
     names_seen: dict[str, Path] = {}
     seen: dict[tuple[str, int], list[tuple[Path, core_v1.ContainerPort]]] = defaultdict(list)
     for container, where in containers:
@@ -201,7 +201,7 @@ def _port_warnings(containers: list[tuple[core_v1.Container, Path]]) -> Iterator
                 yield f"{here}: duplicate port name {go_quote(port.name)} with {first}, {use}"
 
 
-def _number_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
+def _find_number_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     grace = spec.termination_grace_period_seconds
     if grace is not None and grace < 0:
         here = path.child("terminationGracePeriodSeconds")

@@ -90,15 +90,15 @@ class Violation(msgspec.Struct, frozen=True):
 Rule = Callable[[Subject], Violation | None]
 
 
-def _quoted_list(items: list[str]) -> str:
+def _quote_and_join(items: list[str]) -> str:
     return ", ".join(f'"{item}"' for item in items)
 
 
-def _list_names(noun: str, items: list[str]) -> str:
-    return f"{_plural(noun, items)} {_quoted_list(items)}"
+def _format_names(noun: str, items: list[str]) -> str:
+    return f"{_pluralize(noun, items)} {_quote_and_join(items)}"
 
 
-def _plural(noun: str, items: list[str]) -> str:
+def _pluralize(noun: str, items: list[str]) -> str:
     return noun if len(items) == 1 else f"{noun}s"
 
 
@@ -106,47 +106,47 @@ def _use_or_uses(items: list[str]) -> str:
     return "uses" if len(items) == 1 else "use"
 
 
-def _containers(spec: PodSpec) -> Iterator[tuple[Container, SecurityContext]]:
+def _list_containers(spec: PodSpec) -> Iterator[tuple[Container, SecurityContext]]:
     for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
         yield container, container.security_context or _NO_CONTEXT
 
 
-def _containers_with(spec: PodSpec, is_bad: Callable[[SecurityContext], bool]) -> list[str]:
-    return [container.name for container, context in _containers(spec) if is_bad(context)]
+def _list_violating_containers(spec: PodSpec, is_bad: Callable[[SecurityContext], bool]) -> list[str]:
+    return [container.name for container, context in _list_containers(spec) if is_bad(context)]
 
 
-def _pod_context(spec: PodSpec) -> PodSecurityContext:
+def _get_pod_context(spec: PodSpec) -> PodSecurityContext:
     return spec.security_context or _NO_POD_CONTEXT
 
 
-def _names_of_violators(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
-    setters = ["pod"] if is_bad(_pod_context(spec)) else []
-    containers = _containers_with(spec, is_bad)
-    return [*setters, _list_names("container", containers)] if containers else setters
+def _list_violators(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
+    setters = ["pod"] if is_bad(_get_pod_context(spec)) else []
+    containers = _list_violating_containers(spec, is_bad)
+    return [*setters, _format_names("container", containers)] if containers else setters
 
 
-def _container_rule(reason: str, is_bad: Callable[[SecurityContext], bool], requirement: str) -> Rule:
+def _build_container_rule(reason: str, is_bad: Callable[[SecurityContext], bool], requirement: str) -> Rule:
     """Return a rule that reports containers whose security context `is_bad`; `requirement` ends the message."""
 
     def check(pod: Subject) -> Violation | None:
-        names = _containers_with(pod.spec, is_bad)
-        return Violation(reason, f"{_list_names('container', names)} must {requirement}") if names else None
+        names = _list_violating_containers(pod.spec, is_bad)
+        return Violation(reason, f"{_format_names('container', names)} must {requirement}") if names else None
 
     return check
 
 
-def _context_rule(reason: str, is_bad: Callable[[Context], bool], requirement: str) -> Rule:
+def _build_context_rule(reason: str, is_bad: Callable[[Context], bool], requirement: str) -> Rule:
     """Return a rule that reports the pod or containers whose security context `is_bad`, with a `requirement`."""
 
     def check(pod: Subject) -> Violation | None:
-        setters = _names_of_violators(pod.spec, is_bad)
+        setters = _list_violators(pod.spec, is_bad)
         return Violation(reason, f"{' and '.join(setters)} must {requirement}") if setters else None
 
     return check
 
 
-def _contexts(spec: PodSpec) -> list[Context]:
-    return [_pod_context(spec), *(context for _, context in _containers(spec))]
+def _list_contexts(spec: PodSpec) -> list[Context]:
+    return [_get_pod_context(spec), *(context for _, context in _list_containers(spec))]
 
 
 def _except_on_windows(rule: Rule) -> Rule:
@@ -157,31 +157,31 @@ def _except_in_user_namespace(rule: Rule) -> Rule:
     return lambda pod: None if pod.spec.host_users is False else rule(pod)
 
 
-def _forbidden_profiles(spec: PodSpec, attribute: str) -> tuple[list[str], list[str]]:
+def _find_forbidden_profiles(spec: PodSpec, attribute: str) -> tuple[list[str], list[str]]:
     """Return which pod or containers set forbidden AppArmor or seccomp profiles (`attribute`), and their types."""
 
-    def type_of(context: Context) -> str | None:
+    def get_forbidden_type(context: Context) -> str | None:
         profile: AppArmorProfile | SeccompProfile | None = getattr(context, attribute)
         return profile.type if profile is not None and profile.type not in _PROFILES else None
 
-    types = {kind for context in _contexts(spec) if (kind := type_of(context)) is not None}
-    return _names_of_violators(spec, lambda context: type_of(context) is not None), sorted(types)
+    types = {kind for context in _list_contexts(spec) if (kind := get_forbidden_type(context)) is not None}
+    return _list_violators(spec, lambda context: get_forbidden_type(context) is not None), sorted(types)
 
 
 def _check_app_armor(pod: Subject) -> Violation | None:
-    setters, values = _forbidden_profiles(pod.spec, "app_armor_profile")
+    setters, values = _find_forbidden_profiles(pod.spec, "app_armor_profile")
     annotations = sorted(
         f"{key}={go_quote(value)}"
         for key, value in pod.metadata.annotations.items()
         if key.startswith(_APP_ARMOR) and value not in ("", "runtime/default") and not value.startswith("localhost/")
     )
     if annotations:
-        setters.append(_plural("annotation", annotations))
+        setters.append(_pluralize("annotation", annotations))
         values += annotations
     if not setters:
         return None
-    detail = f"{' and '.join(setters)} must not set AppArmor profile type to {_quoted_list(values)}"
-    return Violation(_plural("forbidden AppArmor profile", values), detail)
+    detail = f"{' and '.join(setters)} must not set AppArmor profile type to {_quote_and_join(values)}"
+    return Violation(_pluralize("forbidden AppArmor profile", values), detail)
 
 
 def _check_added_capabilities(
@@ -189,15 +189,15 @@ def _check_added_capabilities(
 ) -> Violation | None:
     spec = pod.spec
 
-    def forbidden(context: SecurityContext) -> set[str]:
+    def get_forbidden_capabilities(context: SecurityContext) -> set[str]:
         return set() if context.capabilities is None else set(context.capabilities.add) - allowed
 
-    names = _containers_with(spec, lambda context: bool(forbidden(context)))
+    names = _list_violating_containers(spec, lambda context: bool(get_forbidden_capabilities(context)))
     if not names:
         return None
-    values = sorted(set().union(*(forbidden(context) for _, context in _containers(spec))))
-    what = f"{_quoted_list(values)} in securityContext.capabilities.add"
-    return Violation(reason, f"{_list_names('container', names)} must not include {what}")
+    values = sorted(set().union(*(get_forbidden_capabilities(context) for _, context in _list_containers(spec))))
+    what = f"{_quote_and_join(values)} in securityContext.capabilities.add"
+    return Violation(reason, f"{_format_names('container', names)} must not include {what}")
 
 
 def _check_host_namespaces(pod: Subject) -> Violation | None:
@@ -208,30 +208,30 @@ def _check_host_namespaces(pod: Subject) -> Violation | None:
 
 def _check_host_paths(pod: Subject) -> Violation | None:
     found = [volume.name for volume in pod.spec.volumes if volume.host_path is not None]
-    return Violation("hostPath volumes", _list_names("volume", found)) if found else None
+    return Violation("hostPath volumes", _format_names("volume", found)) if found else None
 
 
 def _check_host_ports(pod: Subject) -> Violation | None:
     found = {
         container.name: [str(port.host_port) for port in container.ports if port.host_port]
-        for container, _ in _containers(pod.spec)
+        for container, _ in _list_containers(pod.spec)
     }
     names = [name for name, ports in found.items() if ports]
     ports = sorted({port for ports in found.values() for port in ports})
-    what = f"{_plural('hostPort', ports)} {', '.join(ports)}"
-    return Violation("hostPort", f"{_list_names('container', names)} {_use_or_uses(names)} {what}") if names else None
+    what = f"{_pluralize('hostPort', ports)} {', '.join(ports)}"
+    return Violation("hostPort", f"{_format_names('container', names)} {_use_or_uses(names)} {what}") if names else None
 
 
-def _check_other_hosts(pod: Subject) -> Violation | None:
-    found = {container.name: _probe_hosts(container) for container, _ in _containers(pod.spec)}
+def _check_probe_hosts(pod: Subject) -> Violation | None:
+    found = {container.name: _list_probe_hosts(container) for container, _ in _list_containers(pod.spec)}
     names = sorted(name for name, hosts in found.items() if hosts)
     hosts = sorted(set().union(*found.values()))
-    what = _list_names("probe or lifecycle host", hosts)
-    detail = f"{_list_names('container', names)} {_use_or_uses(names)} {what}"
+    what = _format_names("probe or lifecycle host", hosts)
+    detail = f"{_format_names('container', names)} {_use_or_uses(names)} {what}"
     return Violation("probe or lifecycle host", detail) if names else None
 
 
-def _probe_hosts(container: Container) -> set[str]:
+def _list_probe_hosts(container: Container) -> set[str]:
     handlers: list[Probe | LifecycleHandler | None] = [
         container.liveness_probe,
         container.readiness_probe,
@@ -252,9 +252,9 @@ def _check_proc_mount(pod: Subject) -> Violation | None:
     def is_bad(context: SecurityContext) -> bool:
         return context.proc_mount not in (None, "Default")
 
-    names = _containers_with(pod.spec, is_bad)
-    values = sorted({context.proc_mount or "" for _, context in _containers(pod.spec) if is_bad(context)})
-    detail = f"{_list_names('container', names)} must not set securityContext.procMount to {_quoted_list(values)}"
+    names = _list_violating_containers(pod.spec, is_bad)
+    values = sorted({context.proc_mount or "" for _, context in _list_containers(pod.spec) if is_bad(context)})
+    detail = f"{_format_names('container', names)} must not set securityContext.procMount to {_quote_and_join(values)}"
     return Violation("procMount", detail) if names else None
 
 
@@ -263,12 +263,12 @@ def _check_se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
         options = context.se_linux_options
         return options is not None and bool(options.type not in types or options.user or options.role)
 
-    setters = _names_of_violators(pod.spec, is_bad)
+    setters = _list_violators(pod.spec, is_bad)
     if not setters:
         return None
-    given = [context.se_linux_options for context in _contexts(pod.spec) if context.se_linux_options is not None]
+    given = [context.se_linux_options for context in _list_contexts(pod.spec) if context.se_linux_options is not None]
     wrong = sorted({options.type for options in given} - types)
-    said = [_list_names("type", wrong)] if wrong else []
+    said = [_format_names("type", wrong)] if wrong else []
     said += ["user may not be set"] if any(options.user for options in given) else []
     said += ["role may not be set"] if any(options.role for options in given) else []
     detail = f"{' and '.join(setters)} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}"
@@ -276,86 +276,88 @@ def _check_se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
 
 
 def _check_seccomp_annotations(pod: Subject) -> Violation | None:
-    keys = [_SECCOMP_OF_POD, *(_SECCOMP_OF_CONTAINER + container.name for container, _ in _containers(pod.spec))]
+    keys = [_SECCOMP_OF_POD, *(_SECCOMP_OF_CONTAINER + container.name for container, _ in _list_containers(pod.spec))]
     given = [(key, pod.metadata.annotations[key]) for key in keys if key in pod.metadata.annotations]
     found = sorted(
         f"{key}={go_quote(value)}"
         for key, value in given
         if value not in ("runtime/default", "docker/default") and not value.startswith("localhost/")
     )
-    detail = f"forbidden {_plural('annotation', found)} {', '.join(found)}"
+    detail = f"forbidden {_pluralize('annotation', found)} {', '.join(found)}"
     return Violation("seccompProfile", detail) if found else None
 
 
 def _check_seccomp(pod: Subject) -> Violation | None:
-    setters, values = _forbidden_profiles(pod.spec, "seccomp_profile")
-    what = f"securityContext.seccompProfile.type to {_quoted_list(values)}"
+    setters, values = _find_forbidden_profiles(pod.spec, "seccomp_profile")
+    what = f"securityContext.seccompProfile.type to {_quote_and_join(values)}"
     return Violation("seccompProfile", f"{' and '.join(setters)} must not set {what}") if setters else None
 
 
 def _check_sysctls(allowed: frozenset[str], pod: Subject) -> Violation | None:
-    found = [each.name for each in _pod_context(pod.spec).sysctls if each.name not in allowed]
+    found = [each.name for each in _get_pod_context(pod.spec).sysctls if each.name not in allowed]
     return Violation("forbidden sysctls", ", ".join(found)) if found else None
 
 
 def _check_no_capabilities(pod: Subject) -> Violation | None:
     reason = "unrestricted capabilities"
-    names = _containers_with(
+    names = _list_violating_containers(
         pod.spec, lambda context: context.capabilities is None or _ALL not in context.capabilities.drop
     )
-    details = [f'{_list_names("container", names)} must set securityContext.capabilities.drop=["ALL"]'] if names else []
+    details = (
+        [f'{_format_names("container", names)} must set securityContext.capabilities.drop=["ALL"]'] if names else []
+    )
     added = _check_added_capabilities(pod, frozenset({"NET_BIND_SERVICE"}), reason)
     details += [added.detail] if added else []
     return Violation(reason, "; ".join(details)) if details else None
 
 
 def _check_volume_types(pod: Subject) -> Violation | None:
-    types = {volume.name: _volume_type(volume) for volume in pod.spec.volumes}
+    types = {volume.name: _get_volume_type(volume) for volume in pod.spec.volumes}
     names = [name for name, kind in types.items() if kind not in _VOLUMES]
     kinds = sorted(set(types.values()) - _VOLUMES)
-    detail = f"{_list_names('volume', names)} {_use_or_uses(names)} {_list_names('restricted volume type', kinds)}"
+    detail = f"{_format_names('volume', names)} {_use_or_uses(names)} {_format_names('restricted volume type', kinds)}"
     return Violation("restricted volume types", detail) if names else None
 
 
-def _volume_type(volume: Volume) -> str:
+def _get_volume_type(volume: Volume) -> str:
     return next((shown for name, shown in _VOLUME_FIELDS if getattr(volume, name) is not None), "unknown")
 
 
 def _check_non_root(pod: Subject) -> Violation | None:
     reason = "runAsNonRoot != true"
-    setters = _names_of_violators(pod.spec, lambda context: context.run_as_non_root is False)
+    setters = _list_violators(pod.spec, lambda context: context.run_as_non_root is False)
     if setters:
         return Violation(reason, f"{' and '.join(setters)} must not set securityContext.runAsNonRoot=false")
-    if _pod_context(pod.spec).run_as_non_root:
+    if _get_pod_context(pod.spec).run_as_non_root:
         return None
-    names = _containers_with(pod.spec, lambda context: context.run_as_non_root is None)
-    detail = f"pod or {_list_names('container', names)} must set securityContext.runAsNonRoot=true"
+    names = _list_violating_containers(pod.spec, lambda context: context.run_as_non_root is None)
+    detail = f"pod or {_format_names('container', names)} must set securityContext.runAsNonRoot=true"
     return Violation(reason, detail) if names else None
 
 
 def _check_seccomp_set(pod: Subject) -> Violation | None:
     wrong = _check_seccomp(pod)
-    if wrong is not None or _pod_context(pod.spec).seccomp_profile is not None:
+    if wrong is not None or _get_pod_context(pod.spec).seccomp_profile is not None:
         return wrong
-    names = _containers_with(pod.spec, lambda context: context.seccomp_profile is None)
+    names = _list_violating_containers(pod.spec, lambda context: context.seccomp_profile is None)
     what = 'securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-    return Violation("seccompProfile", f"pod or {_list_names('container', names)} must set {what}") if names else None
+    return Violation("seccompProfile", f"pod or {_format_names('container', names)} must set {what}") if names else None
 
 
-_privileged = _container_rule(
+_privileged = _build_container_rule(
     "privileged", lambda context: context.privileged is True, "not set securityContext.privileged=true"
 )
-_escalation = _container_rule(
+_escalation = _build_container_rule(
     "allowPrivilegeEscalation != false",
     lambda context: context.allow_privilege_escalation is not False,
     "set securityContext.allowPrivilegeEscalation=false",
 )
-_host_process = _context_rule(
+_host_process = _build_context_rule(
     "hostProcess",
     lambda context: context.windows_options is not None and context.windows_options.host_process is True,
     "not set securityContext.windowsOptions.hostProcess=true",
 )
-_not_user_0 = _context_rule("runAsUser=0", lambda context: context.run_as_user == 0, "not set runAsUser=0")
+_not_user_0 = _build_context_rule("runAsUser=0", lambda context: context.run_as_user == 0, "not set runAsUser=0")
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -376,7 +378,7 @@ _BASELINE = (
     Check("hostNamespaces", {0: _check_host_namespaces}),
     Check("hostPathVolumes", {0: _check_host_paths}),
     Check("hostPorts", {0: _check_host_ports}),
-    Check("hostProbesAndHostLifecycle", {34: _check_other_hosts}),
+    Check("hostProbesAndHostLifecycle", {34: _check_probe_hosts}),
     Check("privileged", {0: _privileged}),
     Check("procMount", {0: _check_proc_mount, 35: _except_in_user_namespace(_check_proc_mount)}),
     Check(

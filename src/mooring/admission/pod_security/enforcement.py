@@ -18,7 +18,7 @@ def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
     """Raise Forbidden if a pod violates its namespace's `enforce` level; else warn if it violates the `warn` level.
     Updates are checked only if they change images.
     """
-    policy = _namespace_policy(request)
+    policy = _get_namespace_policy(request)
     if policy is None or (old is not None and not _has_new_images(pod.spec, old.spec)):
         return
     found = _find_violations(policy.enforce, pod, request)
@@ -30,7 +30,7 @@ def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
 
 def check_template(template: PodTemplateSpec, request: Request) -> None:
     """Warn the client if pods of a workload's template would violate the namespace's `warn` level."""
-    policy = _namespace_policy(request)
+    policy = _get_namespace_policy(request)
     if policy is not None:
         _warn_about_violations(policy.warn, template, request)
 
@@ -50,7 +50,7 @@ def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> 
         _warn_about_pods(new.metadata.name, enforce, request)
 
 
-def _namespace_policy(request: Request) -> Policy | None:
+def _get_namespace_policy(request: Request) -> Policy | None:
     labels = request.lookups.security_labels(request.namespace)
     return parse_policy(labels) if labels else None
 

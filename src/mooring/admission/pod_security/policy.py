@@ -49,7 +49,7 @@ def parse_policy(labels: Mapping[str, str]) -> Policy:
     """Parse a namespace's Pod Security labels; errors in them are in the result, not raised."""
     errors: Errors = []
 
-    def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
+    def read_label(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
         """Return a label's value; `otherwise`, after recording an error, if it is invalid; None if it is absent."""
         value = labels.get(PREFIX + name)
         if value is None or is_known(value):
@@ -57,14 +57,14 @@ def parse_policy(labels: Mapping[str, str]) -> Policy:
         errors.append(field_errors.invalid(_LABELS.key(PREFIX + name), value, rule))
         return otherwise
 
-    def mode(name: str, otherwise: str) -> tuple[str | None, str | None]:
-        level = read(name, LEVELS.__contains__, f"must be one of {', '.join(LEVELS)}", otherwise)
-        return level, read(f"{name}-version", _is_version, 'must be "latest" or "v1.x"', _LATEST)
+    def read_mode(name: str, otherwise: str) -> tuple[str | None, str | None]:
+        level = read_label(name, LEVELS.__contains__, f"must be one of {', '.join(LEVELS)}", otherwise)
+        return level, read_label(f"{name}-version", _is_version, 'must be "latest" or "v1.x"', _LATEST)
 
-    level, version = mode("enforce", RESTRICTED)
+    level, version = read_mode("enforce", RESTRICTED)
     enforce = Standard(level or PRIVILEGED, version or _LATEST)
-    mode("audit", PRIVILEGED)
-    warn_level, warn_version = mode("warn", PRIVILEGED)
+    read_mode("audit", PRIVILEGED)
+    warn_level, warn_version = read_mode("warn", PRIVILEGED)
     if warn_level is None and labels.get(PREFIX + "enforce") in LEVELS:
         warn = Standard(enforce.level, warn_version or enforce.version)
     else:

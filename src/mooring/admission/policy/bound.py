@@ -195,12 +195,12 @@ class Bound(Generic[P, B]):
     ) -> Iterator[Invocation[B]]:
         """Yield each matching binding with each of its parameter objects; append configuration errors to `problems`."""
 
-        def labels(namespace: str) -> Mapping[str, str]:
+        def get_namespace_labels(namespace: str) -> Mapping[str, str]:
             found: Mapping[str, str] = cluster.namespace(namespace)["metadata"].get("labels") or {}
             return found
 
         try:
-            match = self.matcher.match(attributes, labels, by_rules)
+            match = self.matcher.match(attributes, get_namespace_labels, by_rules)
             if match is None:
                 return
             if self.policy.spec.param_kind is not None:
@@ -210,9 +210,9 @@ class Bound(Generic[P, B]):
             return
         for each in self.bindings:
             try:
-                if each.matcher is not None and each.matcher.match(attributes, labels) is None:
+                if each.matcher is not None and each.matcher.match(attributes, get_namespace_labels) is None:
                     continue
-                found = self._params(each.binding, attributes, cluster)
+                found = self._find_binding_params(each.binding, attributes, cluster)
             except (ConfigurationError, StatusError) as error:
                 name = each.binding.metadata.name
                 problems.append(Problem(self.name, name, f"failed to configure binding: {error}"))
@@ -220,7 +220,7 @@ class Bound(Generic[P, B]):
             for params in found:
                 yield Invocation(match, each.binding, params)
 
-    def _params(self, binding: B, attributes: Attributes, cluster: PolicyLookups) -> Sequence[Tree | None]:
+    def _find_binding_params(self, binding: B, attributes: Attributes, cluster: PolicyLookups) -> Sequence[Tree | None]:
         return find_params(self.policy.spec.param_kind, binding.spec.param_ref, attributes.namespace, cluster)
 
 
@@ -263,7 +263,7 @@ class Compiler:
     """Compiles the CEL expressions of a stored policy. The constructor compiles its composed variables first."""
 
     def __init__(self, *, params: bool, variables: Iterable[v1.Variable]) -> None:
-        self._params = params
+        self._find_binding_params = params
         self._types: dict[str, Type] = {}
         self.variables: dict[str, Compiled] = {}
         for each in variables:
@@ -274,7 +274,7 @@ class Compiler:
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
         """Return the CEL environment for the expression `text`, with those composed variables that it names."""
-        made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
+        made = stored_policies(params=self._find_binding_params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 
     def compile(self, expression: str, results: Sequence[str], **environment: Any) -> Compiled:

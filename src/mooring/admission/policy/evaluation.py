@@ -83,7 +83,7 @@ class Activation(dict[str, Any]):
         super().__init__(values)
         self._cost = 0
         if variables:
-            self["variables"] = _Variables(variables, self)
+            self["variables"] = _ComposedVariables(variables, self)
 
     def add_cost(self, cost: int) -> None:
         self._cost += cost
@@ -94,7 +94,7 @@ class Activation(dict[str, Any]):
         return cost
 
 
-class _Variables(Mapping[str, Any]):
+class _ComposedVariables(Mapping[str, Any]):
     """The CEL variable `variables`: evaluates a composed variable on first access and caches its value or error."""
 
     __slots__ = ("_activation", "_compiled", "_known")
@@ -107,12 +107,12 @@ class _Variables(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         found = self._known.get(name)
         if found is None:
-            found = self._known[name] = self._compute(name, self._compiled[name])
+            found = self._known[name] = self._evaluate_variable(name, self._compiled[name])
         if found.error:
             raise EvaluationError(found.error)
         return found.value
 
-    def _compute(self, name: str, each: Compiled) -> Outcome:
+    def _evaluate_variable(self, name: str, each: Compiled) -> Outcome:
         if each.error:
             return Outcome(error=f"composited variable {go_quote(name)} fails to compile: {each.error}")
         outcome, cost = evaluate_program(each.program, self._activation)

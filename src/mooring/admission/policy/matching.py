@@ -37,15 +37,15 @@ class RequestView(NamedTuple):
 def rule_matches(rule: v1.RuleWithOperations, attributes: Attributes, resource: GroupVersionResource) -> bool:
     """Return whether a rule matches a request if its resource were `resource`; the rule's object names are ignored."""
     return (
-        _includes(rule.operations, attributes.operation)
-        and _includes(rule.api_groups, resource.group)
-        and _includes(rule.api_versions, resource.version)
+        _includes_or_wildcard(rule.operations, attributes.operation)
+        and _includes_or_wildcard(rule.api_groups, resource.group)
+        and _includes_or_wildcard(rule.api_versions, resource.version)
         and _scope_matches(rule.scope, attributes)
         and any(_resource_matches(each, resource.resource, attributes.subresource) for each in rule.resources)
     )
 
 
-def _includes(wanted: Sequence[str], found: str) -> bool:
+def _includes_or_wildcard(wanted: Sequence[str], found: str) -> bool:
     return found in wanted or ANY in wanted
 
 
@@ -137,11 +137,11 @@ class Matcher:
 
     @cached_property
     def _namespaces(self) -> Selector:
-        return _selector(self.namespace_selector)
+        return _compile_selector(self.namespace_selector)
 
     @cached_property
     def _objects(self) -> Selector:
-        return _selector(self.object_selector)
+        return _compile_selector(self.object_selector)
 
     def _object_matches(self, attributes: Attributes) -> bool:
         selector = self._objects
@@ -160,7 +160,7 @@ class Matcher:
         return selector.matches(namespace_labels(attributes.namespace))
 
 
-def _selector(selector: LabelSelector | None) -> Selector:
+def _compile_selector(selector: LabelSelector | None) -> Selector:
     return EVERYTHING if selector is None else label_selector.from_label_selector(selector)
 
 
@@ -203,21 +203,21 @@ class Index(Generic[C]):
         if found is None:
             if len(self._known) >= MAX_CACHED_KEYS:
                 self._known.clear()
-            found = self._known[key] = [*self._find(attributes)]
+            found = self._known[key] = [*self._find_candidates(attributes)]
         return found
 
-    def _find(self, attributes: Attributes) -> Iterator[tuple[C, RequestView | None]]:
+    def _find_candidates(self, attributes: Attributes) -> Iterator[tuple[C, RequestView | None]]:
         same: dict[RequestView, RequestView] = {}  # one shared object per distinct view
         for each in self._all:
             if not each.matcher.has_names:
                 match = each.matcher.match_rules(attributes)
                 if match is not None:
                     yield each, same.setdefault(match, match)
-            elif _may_match(each.matcher, attributes):
+            elif _may_match_without_names(each.matcher, attributes):
                 yield each, None
 
 
-def _may_match(matcher: Matcher, attributes: Attributes) -> bool:
+def _may_match_without_names(matcher: Matcher, attributes: Attributes) -> bool:
     kinds = [attributes.resource]
     if matcher.match_policy == v1.EQUIVALENT:
         kinds += [GroupVersionResource.of(each) for each in attributes.equivalents()]

@@ -43,7 +43,7 @@ class Patching(Protocol):
         ...
 
 
-class _Mutation(NamedTuple):
+class _CompiledMutation(NamedTuple):
     is_apply: bool
     program: Compiled
 
@@ -64,7 +64,7 @@ class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissio
     """A MutatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
     @cached_property
-    def program(self) -> tuple[evaluation.Conditions, list[_Mutation], Mapping[str, Compiled]]:
+    def program(self) -> tuple[evaluation.Conditions, list[_CompiledMutation], Mapping[str, Compiled]]:
         spec = self.policy.spec
         compiler = bound.Compiler(params=spec.param_kind is not None, variables=spec.variables)
         conditions = evaluation.Conditions(
@@ -76,7 +76,7 @@ class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissio
             patch = each.apply_configuration if is_apply else each.json_patch
             text = patch.expression if patch is not None else ""
             result = _OBJECT if is_apply else _PATCHES
-            mutations.append(_Mutation(is_apply, compiler.compile(text, (result,), patches=True)))
+            mutations.append(_CompiledMutation(is_apply, compiler.compile(text, (result,), patches=True)))
         return conditions, mutations, compiler.variables
 
     def mutate(
@@ -126,7 +126,11 @@ class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissio
 
 
 def _apply_mutation(
-    mutation: _Mutation, activation: evaluation.Activation, tree: Tree, kind: GroupVersionKind, patching: Patching
+    mutation: _CompiledMutation,
+    activation: evaluation.Activation,
+    tree: Tree,
+    kind: GroupVersionKind,
+    patching: Patching,
 ) -> Tree | None:
     if mutation.program.error:
         raise MutationError(mutation.program.error)
@@ -135,37 +139,37 @@ def _apply_mutation(
         raise MutationError(outcome.error)
     value = outcome.value
     if mutation.is_apply:
-        _check_names(value, _OBJECT)
+        _check_type_names(value, _OBJECT)
         config = {**to_json(value), "apiVersion": kind.api_version, "kind": kind.kind}
         return patching.merge(tree, config, kind)
     operations = []
     for each in value:
         if isinstance(each.get("value"), Struct):
-            _check_names(each["value"], each["value"].cel_type.name)
+            _check_type_names(each["value"], each["value"].cel_type.name)
         operations.append({key: part if key != "value" else to_json(part) for key, part in each.items()})
     return patching.patch(tree, operations)
 
 
-def _check_names(value: Any, path: str) -> None:
-    wrong = [*_wrong_names(value, path)]
+def _check_type_names(value: Any, path: str) -> None:
+    wrong = [*_find_wrong_type_names(value, path)]
     if wrong:
         raise MutationError("type mismatch: " + "\n".join(wrong))
 
 
-def _wrong_names(value: Any, path: str) -> Iterator[str]:
+def _find_wrong_type_names(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, Struct):
         name = value.cel_type.name
         if name != path:
             where = "which matches field name path from root Object type"
             yield f"unexpected type name {go_quote(name)}, expected {go_quote(path)}, {where}"
         for key, each in value.items():
-            yield from _wrong_names(each, f"{path}.{key}")
+            yield from _find_wrong_type_names(each, f"{path}.{key}")
     elif isinstance(value, Mapping):
         for each in value.values():
-            yield from _wrong_names(each, path)
+            yield from _find_wrong_type_names(each, path)
     elif isinstance(value, list):
         for each in value:
-            yield from _wrong_names(each, path)
+            yield from _find_wrong_type_names(each, path)
 
 
 def to_json(value: Any) -> Any:
@@ -229,7 +233,7 @@ class MutatingPolicies(
             if not policy.ignores_errors:
                 failed += [(_format_problem(bound.Problem(policy.name, binding, each)), "Invalid") for each in messages]
         if failed:
-            raise _rejection(attributes, failed)
+            raise _build_rejection(attributes, failed)
 
 
 def _format_problem(problem: bound.Problem) -> str:
@@ -238,7 +242,7 @@ def _format_problem(problem: bound.Problem) -> str:
     return f"policy {go_quote(problem.policy)} denied request: {problem.message}"
 
 
-def _rejection(attributes: Attributes, failed: Sequence[tuple[str, str]]) -> errors.StatusError:
+def _build_rejection(attributes: Attributes, failed: Sequence[tuple[str, str]]) -> errors.StatusError:
     where = attributes.resource
     refused = errors.forbidden(where.resource, attributes.name, "", group=where.group)
     status = refused.status

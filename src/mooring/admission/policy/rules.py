@@ -49,11 +49,11 @@ def validate_match_resources(match: v1.MatchResources, path: Path) -> Errors:
         errors += checks.require(selector is not None, path.child(name))
         errors += label_selector.validate(selector, path.child(name))
     for name, rules in checks.fields(match, "resourceRules", "excludeResourceRules"):
-        errors += checks.validate_items(rules, path.child(name), _validate_named_rule)
+        errors += checks.validate_items(rules, path.child(name), _validate_named_match_rule)
     return errors
 
 
-def _validate_named_rule(rule: v1.NamedRuleWithOperations, path: Path) -> Errors:
+def _validate_named_match_rule(rule: v1.NamedRuleWithOperations, path: Path) -> Errors:
     errors: Errors = []
     seen = checks.Unique()
     for index, name in enumerate(rule.resource_names):
@@ -73,18 +73,18 @@ def validate_rule(rule: v1.RuleWithOperations, path: Path) -> Errors:
         for index, each in enumerate(operations)
         if each not in OPERATIONS
     ]
-    errors += _validate_all_or_some(rule.api_groups, path.child("apiGroups"), "API groups")
-    errors += _validate_all_or_some(rule.api_versions, path.child("apiVersions"), "API versions")
+    errors += _validate_wildcard_list(rule.api_groups, path.child("apiGroups"), "API groups")
+    errors += _validate_wildcard_list(rule.api_versions, path.child("apiVersions"), "API versions")
     errors += [
         field_errors.required(path.child("apiVersions").index(index))
         for index, each in enumerate(rule.api_versions)
         if not each
     ]
-    errors += _validate_resources(rule.resources, path.child("resources"))
+    errors += _validate_rule_resources(rule.resources, path.child("resources"))
     return errors + checks.optional_one_of(rule.scope, _SCOPES, path.child("scope"))
 
 
-def _validate_all_or_some(values: Sequence[str], path: Path, what: str) -> Errors:
+def _validate_wildcard_list(values: Sequence[str], path: Path, what: str) -> Errors:
     if not values:
         return [field_errors.required(path)]
     if len(values) > 1 and _ANY in values:
@@ -92,7 +92,7 @@ def _validate_all_or_some(values: Sequence[str], path: Path, what: str) -> Error
     return []
 
 
-def _validate_resources(resources: Sequence[str], path: Path) -> Errors:
+def _validate_rule_resources(resources: Sequence[str], path: Path) -> Errors:
     errors = [] if resources else [field_errors.required(path)]
     all_of: set[str] = set()
     of_all: set[str] = set()

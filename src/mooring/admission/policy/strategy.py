@@ -39,7 +39,7 @@ _DECLARABLE = frozenset({"bool", "bytes", "double", "duration", "int", "null", "
 _NONE_AT_ALL = "validations or auditAnnotations must contain at least one item"
 
 
-class _Compiler:
+class _PolicyCompiler:
     """Compiles the CEL expressions of a policy that is being written, with the composed variables declared so far."""
 
     def __init__(self, new: PolicyEnvironment, *, params: bool, variables: bool, known: Collection[str]) -> None:
@@ -61,7 +61,7 @@ class _Compiler:
         """Return the CEL environment of match conditions, which cannot use composed variables."""
         return self._makers[stored](params=self._params)
 
-    def declare(self, name: str, found: Type) -> None:
+    def declare_variable(self, name: str, found: Type) -> None:
         if self._variables is not None:
             self._variables[name] = found
 
@@ -91,8 +91,8 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
         self, obj: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy | None, request: Request
     ) -> Errors:
         spec, before = obj.spec, None if old is None else old.spec
-        known = set() if before is None else _all_expressions(before.validations, before.audit_annotations)
-        compiler = _Compiler(
+        known = set() if before is None else _collect_expressions(before.validations, before.audit_annotations)
+        compiler = _PolicyCompiler(
             request.options.new_policies,
             params=spec.param_kind is not None,
             variables=bool(spec.variables),
@@ -100,14 +100,14 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
         )
         errors = rules.require_choice(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
         errors += _validate_param_kind(spec.param_kind)
-        errors += _validate_constraints(spec.match_constraints)
-        errors += _validate_conditions(obj, old, compiler)
+        errors += _validate_match_constraints(spec.match_constraints)
+        errors += _validate_match_conditions(obj, old, compiler)
         errors += _validate_variables(spec.variables, compiler)
         if not spec.validations and not spec.audit_annotations:
             errors.append(field_errors.required(_SPEC.child("validations"), _NONE_AT_ALL))
             errors.append(field_errors.required(_SPEC.child("auditAnnotations"), _NONE_AT_ALL))
         errors += checks.validate_items(spec.validations, _SPEC.child("validations"), _validate_validation, compiler)
-        return errors + _validate_annotations(obj, compiler)
+        return errors + _validate_audit_annotations(obj, compiler)
 
     def validate_status(
         self, new: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy, request: Request
@@ -130,12 +130,12 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
         patches = [each.apply_configuration or each.json_patch for each in before]
         known = {patch.expression for patch in patches if patch is not None}
         params = spec.param_kind is not None
-        compiler = _Compiler(request.options.new_policies, params=params, variables=True, known=known)
+        compiler = _PolicyCompiler(request.options.new_policies, params=params, variables=True, known=known)
         errors = rules.require_choice(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
         errors += _validate_param_kind(spec.param_kind)
-        errors += _validate_constraints(spec.match_constraints)
-        errors += _validate_operations(spec.match_constraints, _SPEC.child("matchConstraints"))
-        errors += _validate_conditions(obj, old, compiler)
+        errors += _validate_match_constraints(spec.match_constraints)
+        errors += _validate_changing_operations(spec.match_constraints, _SPEC.child("matchConstraints"))
+        errors += _validate_match_conditions(obj, old, compiler)
         errors += _validate_variables(spec.variables, compiler)
         errors += checks.require(spec.mutations, _SPEC.child("mutations"), "mutations must contain at least one item")
         errors += checks.validate_items(spec.mutations, _SPEC.child("mutations"), _validate_mutation, compiler)
@@ -152,8 +152,8 @@ class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.ValidatingAdm
         request: Request,
     ) -> Errors:
         spec = obj.spec
-        errors = _validate_binding(spec.policy_name, spec.param_ref, spec.match_resources)
-        return errors + _validate_actions(spec.validation_actions, _SPEC.child("validationActions"))
+        errors = _validate_policy_binding(spec.policy_name, spec.param_ref, spec.match_resources)
+        return errors + _validate_validation_actions(spec.validation_actions, _SPEC.child("validationActions"))
 
 
 class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissionPolicyBinding]):
@@ -161,11 +161,11 @@ class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissi
         self, obj: v1.MutatingAdmissionPolicyBinding, old: v1.MutatingAdmissionPolicyBinding | None, request: Request
     ) -> Errors:
         spec = obj.spec
-        errors = _validate_binding(spec.policy_name, spec.param_ref, spec.match_resources)
-        return errors + _validate_operations(spec.match_resources, _SPEC.child("matchResources"))
+        errors = _validate_policy_binding(spec.policy_name, spec.param_ref, spec.match_resources)
+        return errors + _validate_changing_operations(spec.match_resources, _SPEC.child("matchResources"))
 
 
-def _all_expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.AuditAnnotation]) -> set[str]:
+def _collect_expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.AuditAnnotation]) -> set[str]:
     texts = [text for each in validations for text in (each.expression, each.message_expression)]
     return {*texts, *(each.value_expression for each in annotations)}
 
@@ -197,7 +197,7 @@ def _validate_param_kind(kind: v1.ParamKind | None) -> Errors:
     return errors
 
 
-def _validate_constraints(match: v1.MatchResources | None) -> Errors:
+def _validate_match_constraints(match: v1.MatchResources | None) -> Errors:
     here = _SPEC.child("matchConstraints")
     if match is None:
         return [field_errors.required(here)]
@@ -205,7 +205,7 @@ def _validate_constraints(match: v1.MatchResources | None) -> Errors:
     return errors if match.resource_rules else [*errors, field_errors.required(here.child("resourceRules"))]
 
 
-def _validate_operations(match: v1.MatchResources | None, path: Path) -> Errors:
+def _validate_changing_operations(match: v1.MatchResources | None, path: Path) -> Errors:
     here = path.child("resourceRules", "operations")
     operations = [each for rule in match.resource_rules for each in rule.operations] if match else []
     return [
@@ -218,7 +218,7 @@ def _validate_operations(match: v1.MatchResources | None, path: Path) -> Errors:
 Policy = v1.ValidatingAdmissionPolicy | v1.MutatingAdmissionPolicy
 
 
-def _validate_conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> Errors:
+def _validate_match_conditions(obj: Policy, old: Policy | None, compiler: _PolicyCompiler) -> Errors:
     spec = obj.spec
     known: set[str] = set()
     if old is not None:
@@ -235,7 +235,7 @@ def _validate_conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -
     )
 
 
-def _validate_variables(variables: Sequence[v1.Variable], compiler: _Compiler) -> Errors:
+def _validate_variables(variables: Sequence[v1.Variable], compiler: _PolicyCompiler) -> Errors:
     errors: Errors = []
     for index, each in enumerate(variables):
         here = _SPEC.child("variables").index(index)
@@ -250,7 +250,7 @@ def _validate_variables(variables: Sequence[v1.Variable], compiler: _Compiler) -
         environment = compiler.environment(text)
         errors += rules.validate_expression(environment, text, at, ())
         found = compile_expression(environment, text)
-        compiler.declare(each.name, declared_type(found.program.output_type) if not found.error else DYN)
+        compiler.declare_variable(each.name, declared_type(found.program.output_type) if not found.error else DYN)
     return errors
 
 
@@ -263,7 +263,7 @@ def declared_type(found: Type) -> Type:
     return DYN
 
 
-def _validate_validation(each: v1.Validation, path: Path, compiler: _Compiler) -> Errors:
+def _validate_validation(each: v1.Validation, path: Path, compiler: _PolicyCompiler) -> Errors:
     errors: Errors = []
     if not each.expression.strip():
         errors.append(field_errors.required(path.child("expression"), "expression is not specified"))
@@ -282,7 +282,7 @@ def _validate_validation(each: v1.Validation, path: Path, compiler: _Compiler) -
     return errors + checks.optional_one_of(each.reason, _REASONS, path.child("reason"))
 
 
-def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> Errors:
+def _validate_audit_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _PolicyCompiler) -> Errors:
     annotations, path = obj.spec.audit_annotations, _SPEC.child("auditAnnotations")
     if len(annotations) > _MAX_ANNOTATIONS:
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
@@ -310,7 +310,7 @@ def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler
     return errors
 
 
-def _validate_mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Errors:
+def _validate_mutation(each: v1.Mutation, path: Path, compiler: _PolicyCompiler) -> Errors:
     ways = {
         v1.APPLY_CONFIGURATION: ("applyConfiguration", each.apply_configuration, "Object"),
         v1.JSON_PATCH: ("jsonPatch", each.json_patch, "list(JSONPatch)"),
@@ -334,7 +334,9 @@ def _validate_mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Er
     return errors
 
 
-def _validate_binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None) -> Errors:
+def _validate_policy_binding(
+    policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None
+) -> Errors:
     here = _SPEC.child("policyName")
     if policy_name:
         errors = names.validate(here, policy_name, names.dns1123_subdomain(policy_name))
@@ -359,7 +361,7 @@ def _validate_param_ref(ref: v1.ParamRef, path: Path) -> Errors:
     )
 
 
-def _validate_actions(actions: Sequence[str], path: Path) -> Errors:
+def _validate_validation_actions(actions: Sequence[str], path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, each in enumerate(actions):

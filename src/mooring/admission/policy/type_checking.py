@@ -33,19 +33,19 @@ def expression_warnings(
 ) -> list[ExpressionWarning]:
     """Return a warning for each expression that has type errors with any of the kinds which the policy's rules name."""
     known = _TypeLookup(scheme, definitions)
-    kinds = sorted(_matched_kinds(policy, known).items())[:_MAX_KINDS]
+    kinds = sorted(_find_matched_kinds(policy, known).items())[:_MAX_KINDS]
     environments = [(kind, _build_environment(policy, types, known)) for kind, types in kinds]
     warnings = []
     for index, validation in enumerate(policy.spec.validations):
         place = f"spec.validations[{index}]"
         for name, text in checks.fields(validation, "expression", "messageExpression"):
-            found = [*_find_issues(text, environments)] if text else []
+            found = [*_find_type_issues(text, environments)] if text else []
             if found:
                 warnings.append(ExpressionWarning(field_ref=f"{place}.{name}", warning="\n".join(found)))
     return warnings
 
 
-def _find_issues(text: str, environments: list[tuple[GroupVersionKind, Environment]]) -> Iterator[str]:
+def _find_type_issues(text: str, environments: list[tuple[GroupVersionKind, Environment]]) -> Iterator[str]:
     for kind, environment in environments:
         issues = environment.compile(text).issues
         if issues:
@@ -65,7 +65,7 @@ class _TypeLookup(NamedTuple):
             return GroupVersionKind.of(kind), declare_struct(kind.type, kind.kind)
         for each in self.definitions:
             if (each.spec.group, each.spec.names.plural) == (group, resource):
-                types = _custom_types(each, version, each.spec.names.kind)
+                types = _build_custom_types(each, version, each.spec.names.kind)
                 return None if types is None else (GroupVersionKind(group, version, each.spec.names.kind), types)
         return None
 
@@ -79,11 +79,11 @@ class _TypeLookup(NamedTuple):
         group, version = GroupVersion.parse(wanted.api_version)
         for each in self.definitions:
             if (each.spec.group, each.spec.names.kind) == (group, wanted.kind):
-                return _custom_types(each, version, name)
+                return _build_custom_types(each, version, name)
         return None
 
 
-def _custom_types(definition: CustomResourceDefinition, version: str, name: str) -> _Types | None:
+def _build_custom_types(definition: CustomResourceDefinition, version: str, name: str) -> _Types | None:
     schemas = [each.schema for each in definition.spec.versions if each.name == version and each.served]
     schema = schemas[0].open_api_v3_schema if schemas and schemas[0] is not None else None
     declared = declare(schema, name) if schema is not None else None
@@ -96,7 +96,7 @@ def _custom_types(definition: CustomResourceDefinition, version: str, name: str)
     return ObjectType(own.name, {**own.fields, **fields}), *others, *metadata
 
 
-def _matched_kinds(policy: ValidatingAdmissionPolicy, known: _TypeLookup) -> dict[GroupVersionKind, _Types]:
+def _find_matched_kinds(policy: ValidatingAdmissionPolicy, known: _TypeLookup) -> dict[GroupVersionKind, _Types]:
     constraints = policy.spec.match_constraints
     found: dict[GroupVersionKind, _Types] = {}
     for rule in constraints.resource_rules if constraints else ():

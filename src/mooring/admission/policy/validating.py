@@ -97,7 +97,7 @@ def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusErro
     return refused
 
 
-class _Rule(msgspec.Struct, frozen=True):
+class _CompiledValidation(msgspec.Struct, frozen=True):
     """An item of a policy's `validations` with its compiled expression and message expression."""
 
     validation: v1.Validation
@@ -118,8 +118,8 @@ class ValidatingPolicy(bound.Bound[v1.ValidatingAdmissionPolicy, v1.ValidatingAd
         self.asked = [(self.name, each.binding.metadata.name) for each in self.bindings]
 
     @cached_property
-    def program(self) -> "_Program":
-        return _Program(self.policy)
+    def program(self) -> "_CompiledPolicy":
+        return _CompiledPolicy(self.policy)
 
     def evaluate(
         self,
@@ -138,7 +138,7 @@ class ValidatingPolicy(bound.Bound[v1.ValidatingAdmissionPolicy, v1.ValidatingAd
             result.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
 
 
-class _Program:
+class _CompiledPolicy:
     def __init__(self, policy: v1.ValidatingAdmissionPolicy) -> None:
         spec = policy.spec
         compiler = bound.Compiler(params=spec.param_kind is not None, variables=spec.variables)
@@ -149,7 +149,7 @@ class _Program:
             spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables
         )
         self._rules = [
-            _Rule(
+            _CompiledValidation(
                 each,
                 compiler.compile(each.expression, ("bool",)),
                 compiler.compile(each.message_expression, ("string",), authorizer=False)
@@ -159,7 +159,7 @@ class _Program:
             for each in spec.validations
         ]
         self._evaluators = (
-            None if any(rule.program.error for rule in self._rules) else [*map(_evaluator_of, self._rules)]
+            None if any(rule.program.error for rule in self._rules) else [*map(_choose_evaluator, self._rules)]
         )
         self._annotations = [
             (each.key, compiler.compile(each.value_expression, _STRING_OR_NULL)) for each in spec.audit_annotations
@@ -181,9 +181,9 @@ class _Program:
             if not self._conditions.are_met(values):
                 return
             decided = [self._evaluate_timed(rule, activation, budget) for rule in self._rules]
-            annotations = [self._annotation(key, each, values) for key, each in self._annotations]
+            annotations = [self._evaluate_annotation(key, each, values) for key, each in self._annotations]
         except (evaluation.ConditionError, evaluation.OutOfBudgetError) as error:
-            recorder.record(0, _Finding(str(error), is_ignored=self._ignores), 0)
+            recorder.record(0, _FailedValidation(str(error), is_ignored=self._ignores), 0)
             return
         for index, (finding, seconds) in enumerate(decided):
             if finding is not None:
@@ -212,23 +212,27 @@ class _Program:
         return left >= 0
 
     def _evaluate_timed(
-        self, rule: _Rule, activation: evaluation.Activation, budget: evaluation.Budget
-    ) -> tuple["_Finding | None", float]:
+        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.Budget
+    ) -> tuple["_FailedValidation | None", float]:
         began = perf_counter()
-        finding = self._evaluate_rule(rule, activation, budget)
+        finding = self._evaluate_validation(rule, activation, budget)
         return finding, perf_counter() - began
 
-    def _evaluate_rule(
-        self, rule: _Rule, activation: evaluation.Activation, budget: evaluation.Budget
-    ) -> "_Finding | None":
+    def _evaluate_validation(
+        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.Budget
+    ) -> "_FailedValidation | None":
         outcome = budget.evaluate(rule.program, activation)
         if outcome.error:
-            return _Finding(outcome.error, is_ignored=self._ignores)
+            return _FailedValidation(outcome.error, is_ignored=self._ignores)
         if outcome.value is True:
             return None
-        return _Finding(self._failure_message(rule, activation, budget), rule.validation.reason or _INVALID)
+        return _FailedValidation(
+            self._build_failure_message(rule, activation, budget), rule.validation.reason or _INVALID
+        )
 
-    def _failure_message(self, rule: _Rule, activation: evaluation.Activation, budget: evaluation.Budget) -> str:
+    def _build_failure_message(
+        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.Budget
+    ) -> str:
         said = ""
         if rule.message is not None:
             outcome = budget.evaluate(rule.message, activation)
@@ -239,7 +243,7 @@ class _Program:
         said = said or rule.validation.message.strip()
         return said or f"failed expression: {rule.validation.expression.strip()}"
 
-    def _annotation(self, key: str, each: Compiled, values: Tree) -> tuple[str, str, str]:
+    def _evaluate_annotation(self, key: str, each: Compiled, values: Tree) -> tuple[str, str, str]:
         outcome = evaluation.Budget(BUDGET).evaluate(each, evaluation.Activation(values, self._variables))
         if outcome.error:
             return key, "", "" if self._ignores else outcome.error
@@ -247,7 +251,7 @@ class _Program:
         return key, text.encode(errors="surrogatepass")[:_MAX_ANNOTATION].decode(errors="ignore"), ""
 
 
-def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
+def _choose_evaluator(rule: _CompiledValidation) -> tuple[Callable[..., Any], int | None]:
     """Return (function, maximum cost) to evaluate a validation; if that is too high, (function with cost, None)."""
     program = rule.program.program
     # The estimate ignores reads of dynamic fields: at most as many for each step as the expression has characters.
@@ -255,7 +259,7 @@ def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
     return (program.evaluate, most) if most <= PER_CALL else (program.counted, None)
 
 
-class _Finding(NamedTuple):
+class _FailedValidation(NamedTuple):
     """A validation that failed or could not be evaluated: its message and status reason."""
 
     message: str
@@ -272,15 +276,15 @@ class _ActionRecorder:
         self._binding = binding
         self._result = result
 
-    def record(self, index: int, finding: _Finding, seconds: float) -> None:
+    def record(self, index: int, finding: _FailedValidation, seconds: float) -> None:
         message = finding.message
         if finding.is_ignored:
-            self._count("allow", message, seconds)
+            self._record_metric("allow", message, seconds)
             return
         name, actions = self._binding.metadata.name, self._binding.spec.validation_actions
         decision = Decision(self._policy, name, message, finding.reason)
         for action in actions:
-            self._count(action.lower(), message, seconds)
+            self._record_metric(action.lower(), message, seconds)
             if action == v1.DENY:
                 self._result.denials.append(decision)
             elif action == v1.WARN:
@@ -299,9 +303,9 @@ class _ActionRecorder:
     def deny_for_annotation(self, problem: str) -> None:
         """Add a denial because an audit annotation failed to evaluate, whatever the `validationActions` are."""
         self._result.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
-        self._count("deny", problem, 0)
+        self._record_metric("deny", problem, 0)
 
-    def _count(self, action: str, message: str, seconds: float) -> None:
+    def _record_metric(self, action: str, message: str, seconds: float) -> None:
         check = bound.Check(self._policy, self._binding.metadata.name, action, message, seconds)
         self._result.checks.append(check)
 
@@ -320,7 +324,7 @@ class ValidatingPolicies(
         before: "ValidatingPolicies | None" = None,
     ) -> None:
         super().__init__(policies, bindings, before)
-        self._candidates: dict[MatchKey, _Candidates] = {}
+        self._candidates: dict[MatchKey, _CandidatePolicies] = {}
 
     def validate(self, attributes: Attributes, cluster: bound.PolicyLookups) -> PolicyResult:
         """Evaluate all policies that match a request, for each binding and parameter; return what they decide."""
@@ -339,21 +343,23 @@ class ValidatingPolicies(
             policy.evaluate(attributes, cluster, seen, result, match)
         return result
 
-    def _find_candidates(self, attributes: Attributes) -> "_Candidates":
+    def _find_candidates(self, attributes: Attributes) -> "_CandidatePolicies":
         if len(self._candidates) >= MAX_CACHED_KEYS:
             self._candidates.clear()
-        asked = self._candidates[attributes.match_key] = _Candidates.of(self._index.candidates_with_views(attributes))
+        asked = self._candidates[attributes.match_key] = _CandidatePolicies.of(
+            self._index.candidates_with_views(attributes)
+        )
         return asked
 
 
-class _Candidates(NamedTuple):
+class _CandidatePolicies(NamedTuple):
     """The policies whose rules match requests with one `MatchKey`, and what their expressions read together."""
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
     seen: evaluation.ReadSet
 
     @classmethod
-    def of(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_Candidates":
+    def of(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_CandidatePolicies":
         return cls(
             policies, evaluation.find_reads(each for policy, _ in policies for each in policy.program.expressions)
         )
