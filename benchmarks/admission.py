@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create, admit_update
-from mooring.admission.pod.known_specs import KnownSpecs
+from mooring.admission.pod.known_specs import ValidSpecCache
 from mooring.admission.strategy import Request
 from mooring.api import codec
 from mooring.api.base import copy_of
@@ -17,7 +17,7 @@ from mooring.api.core_v1 import Pod
 
 ROUNDS = 3000
 OPTIONS = AdmissionOptions()
-KNOWN = KnownSpecs()  # as a server has them: pods of a template seen before
+KNOWN = ValidSpecCache()  # as a server has them: pods of a template seen before
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 PLAIN = {
@@ -83,11 +83,11 @@ CONSTRAINED = {
 }
 
 
-def request(known: KnownSpecs | None = KNOWN) -> Request:
+def request(known: ValidSpecCache | None = KNOWN) -> Request:
     return Request(options=OPTIONS, now=NOW, namespace="default", known_specs=known)
 
 
-def create(body: bytes, known: KnownSpecs | None = KNOWN) -> Pod:
+def create(body: bytes, known: ValidSpecCache | None = KNOWN) -> Pod:
     """Decode, default and validate a new pod; with None, its spec is validated as that of a new template."""
     return admit_create(codec.decode(body, Pod).object, request(known)).object
 

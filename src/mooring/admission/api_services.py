@@ -64,7 +64,7 @@ def _validate_group_and_version(spec: v1.APIServiceSpec) -> Errors:
     errors += checks.optional_name(spec.group or None, _SPEC.child("group"), names.dns1123_subdomain)
     errors += names.validate(_SPEC.child("version"), spec.version, names.dns1035_label(spec.version))
     for name, most in (("groupPriorityMinimum", _MOST_GROUP), ("versionPriority", _MOST_VERSION)):
-        detail, value = f"must be positive and less than {most}", checks.json_fields(spec)[name]
+        detail, value = f"must be positive and less than {most}", checks.get_fields_by_json_name(spec)[name]
         errors += checks.invalid_if(not 0 < value <= most, _SPEC.child(name), value, detail)
     return errors
 
@@ -78,7 +78,7 @@ def _validate_service_reference(spec: v1.APIServiceSpec) -> Errors:
         detail = "local APIServices may not have insecureSkipTLSVerify"
         return errors + checks.invalid_if(spec.insecure_skip_tls_verify, skips, spec.insecure_skip_tls_verify, detail)
     here = _SPEC.child("service")
-    errors += checks.required_fields(service, here, "namespace", "name")
+    errors += checks.require_fields(service, here, "namespace", "name")
     if wrong := names.port_number(service.port or 0):
         errors.append(field_errors.invalid(here.child("port"), service.port, f"port is not valid: {', '.join(wrong)}"))
     if spec.insecure_skip_tls_verify and spec.ca_bundle:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mooring.admission import checks
-from mooring.admission.pod.resources import container_resource_problems
+from mooring.admission.pod.resources import find_container_resource_problems
 from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import autoscaling_v2 as v2
 from mooring.api import field_errors, names
@@ -114,7 +114,9 @@ def _validate_metric_source(source: Any, path: Path) -> Errors:
             errors = checks.require(source.name, path.child("name"), "must specify a resource name")
         case v2.ContainerResourceMetricSource():
             name, container = path.child("name"), path.child("container")
-            errors = checks.require_name(source.name, name, container_resource_problems, "must specify a resource name")
+            errors = checks.require_name(
+                source.name, name, find_container_resource_problems, "must specify a resource name"
+            )
             errors += checks.require_name(source.container, container, names.dns1123_label, "must specify a container")
         case _:
             errors = []

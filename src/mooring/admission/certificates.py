@@ -124,7 +124,7 @@ def _validate_certificate_outcome(new: v1.PodCertificateRequestStatus, old: v1.P
         detail = "issued certificate chain must contain at least one certificate"
         return [field_errors.invalid(chain, new.certificate_chain, detail)]
     detail = "must be present and consistent with the issued certificate"
-    return checks.required_fields(new, _STATUS, "notBefore", "notAfter", "beginRefreshAt", detail=detail)
+    return checks.require_fields(new, _STATUS, "notBefore", "notAfter", "beginRefreshAt", detail=detail)
 
 
 _BUNDLE = _SPEC.child("trustBundle")

@@ -95,7 +95,7 @@ def _attributes_by_json_name(struct: type[msgspec.Struct]) -> dict[str, str]:
     return dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
 
 
-def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
+def get_fields_by_json_name(struct: msgspec.Struct) -> dict[str, Any]:
     """Return the values of all fields of a struct by their JSON names."""
     return {name: getattr(struct, attribute) for name, attribute in _attributes_by_json_name(type(struct)).items()}
 
@@ -106,7 +106,7 @@ def fields(struct: msgspec.Struct, *names: str) -> list[tuple[str, Any]]:
     return [(name, getattr(struct, attributes[name])) for name in names]
 
 
-def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, detail: str = "") -> Errors:
+def require_fields(struct: msgspec.Struct | None, path: Path, *names: str, detail: str = "") -> Errors:
     """Return a `Required value` error for each field (by JSON name) that is empty; none if the struct is None."""
     if struct is None:
         return []
@@ -114,7 +114,7 @@ def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, deta
     return [field_errors.required(path.child(name), detail) for name in names if not getattr(struct, attributes[name])]
 
 
-def immutable_fields(new: msgspec.Struct, old: msgspec.Struct | None, *paths: str) -> Errors:
+def forbid_changes(new: msgspec.Struct, old: msgspec.Struct | None, *paths: str) -> Errors:
     """Return an error for each field in `paths`, such as `spec.selector`, that differs from `old`; none on create."""
     if old is None:
         return []
@@ -152,7 +152,7 @@ class Unique:
         return []
 
 
-def token_lifetime(seconds: int, path: Path) -> Errors:
+def validate_token_lifetime(seconds: int, path: Path) -> Errors:
     """Return an error for the lifetime of a service account token unless it is 10 minutes to 2^32 seconds."""
     errors = invalid_if(seconds < 600, path, seconds, "may not specify a duration less than 10 minutes")
     return errors + invalid_if(seconds > 1 << 32, path, seconds, "may not specify a duration larger than 2^32 seconds")

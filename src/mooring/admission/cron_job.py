@@ -24,7 +24,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
         set_missing(obj.spec, successful_jobs_history_limit=3, failed_jobs_history_limit=1)
         default_job_template(obj.spec.job_template.spec)
 
-    def template_of(self, obj: CronJob | None) -> PodTemplateSpec | None:
+    def get_template(self, obj: CronJob | None) -> PodTemplateSpec | None:
         return obj.spec.job_template.spec.template if obj is not None else None
 
     def validate(self, obj: CronJob, old: CronJob | None, request: Request) -> Errors:

@@ -45,7 +45,7 @@ class DaemonSetStrategy(workload.TemplateStrategy[DaemonSet]):
         if spec.selector is not None and not spec.selector.match_labels and not spec.selector.match_expressions:
             errors.append(field_errors.invalid(here, spec.selector, "empty selector is invalid for daemonset"))
         errors += workload.validate_permanent_template(
-            spec.template, self.template_of(old), workload.TEMPLATE, "DaemonSet", request
+            spec.template, self.get_template(old), workload.TEMPLATE, "DaemonSet", request
         )
         errors += checks.non_negative(spec.min_ready_seconds, workload.SPEC.child("minReadySeconds"))
         errors += _validate_update_strategy(spec.update_strategy, workload.SPEC.child("updateStrategy"))

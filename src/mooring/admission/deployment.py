@@ -37,7 +37,7 @@ class DeploymentStrategy(workload.TemplateStrategy[Deployment]):
         errors += workload.validate_selector_matches(spec.selector, spec.template, workload.TEMPLATE)
         if workload.is_valid_selector(spec.selector):
             errors += workload.validate_permanent_template(
-                spec.template, self.template_of(old), workload.TEMPLATE, "ReplicaSet", request
+                spec.template, self.get_template(old), workload.TEMPLATE, "ReplicaSet", request
             )
         errors += _validate_strategy(spec.strategy, workload.SPEC.child("strategy"))
         errors += checks.non_negative_fields(spec, workload.SPEC, "minReadySeconds", "revisionHistoryLimit")
@@ -88,7 +88,7 @@ class ReplicaSetStrategy(workload.TemplateStrategy[ReplicaSet]):
         errors += workload.validate_selector_matches(spec.selector, spec.template, workload.TEMPLATE)
         if workload.is_valid_selector(spec.selector):
             errors += workload.validate_permanent_template(
-                spec.template, self.template_of(old), workload.TEMPLATE, "ReplicaSet", request
+                spec.template, self.get_template(old), workload.TEMPLATE, "ReplicaSet", request
             )
         return errors
 
@@ -120,7 +120,7 @@ class ReplicationControllerStrategy(workload.TemplateStrategy[ReplicationControl
                     workload.TEMPLATE.child("metadata", "labels"), labels or None, workload.LABELS_DIFFER
                 )
             )
-        errors += workload.validate_template(spec.template, self.template_of(old), workload.TEMPLATE, request)
+        errors += workload.validate_template(spec.template, self.get_template(old), workload.TEMPLATE, request)
         return errors + workload.validate_runs_forever(spec.template, workload.TEMPLATE, "ReplicationController")
 
     def validate_status(self, new: ReplicationController, old: ReplicationController, request: Request) -> Errors:
@@ -134,7 +134,7 @@ class PodTemplateStrategy(workload.TemplateStrategy[PodTemplate]):
     def default(self, obj: PodTemplate) -> None:
         default_pod_spec(obj.template.spec)
 
-    def template_of(self, obj: PodTemplate | None) -> PodTemplateSpec | None:
+    def get_template(self, obj: PodTemplate | None) -> PodTemplateSpec | None:
         return obj.template if obj is not None else None
 
     def prepare_for_update(self, new: PodTemplate, old: PodTemplate, request: Request) -> None:
@@ -142,7 +142,7 @@ class PodTemplateStrategy(workload.TemplateStrategy[PodTemplate]):
         new.metadata.generation = old.metadata.generation + (new.template != old.template)
 
     def validate(self, obj: PodTemplate, old: PodTemplate | None, request: Request) -> Errors:
-        return workload.validate_template(obj.template, self.template_of(old), Path("template"), request)
+        return workload.validate_template(obj.template, self.get_template(old), Path("template"), request)
 
 
 def _validate_status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) -> Errors:

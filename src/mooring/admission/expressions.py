@@ -74,7 +74,9 @@ def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
             return [field_errors.invalid(path, expression, complaint.detail)]
 
 
-def build_check(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> ExpressionCheck:
+def build_expression_check(
+    environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)
+) -> ExpressionCheck:
     """Return a cached function that compiles a CEL expression and returns the error, if any. The CEL environment is
     built when the function is first called; `results` are the allowed result types.
     """

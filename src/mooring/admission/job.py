@@ -190,13 +190,13 @@ def _validate_indexed_pod_name(job: v1.Job) -> Errors:
 def _validate_immutable_job_fields(job: v1.Job, old: v1.Job, request: Request) -> Errors:
     new, before = job.spec, old.spec
     errors = _validate_completions_change(new, before)
-    errors += checks.immutable_fields(job, old, "spec.selector")
+    errors += checks.forbid_changes(job, old, "spec.selector")
     template = before.template
     if _may_change_scheduling(old, request):
         template = _with_scheduling_directives(new.template, before.template)
     errors += checks.invalid_if(new.template != template, workload.TEMPLATE, new.template, IMMUTABLE)
     others = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-    return errors + checks.immutable_fields(job, old, *(f"spec.{name}" for name in others))
+    return errors + checks.forbid_changes(job, old, *(f"spec.{name}" for name in others))
 
 
 def _validate_completions_change(new: v1.JobSpec, old: v1.JobSpec) -> Errors:

@@ -6,7 +6,7 @@ Kubernetes' LimitRanger with its messages. The strategies of pods and claims cal
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from mooring.admission.pod.resources import aggregate_limits, aggregate_requests
+from mooring.admission.pod.resources import sum_container_limits, sum_container_requests
 from mooring.admission.strategy import Request
 from mooring.api import errors
 from mooring.api.core_v1 import Container, LimitRangeItem, PersistentVolumeClaim, Pod, PodSpec
@@ -77,7 +77,7 @@ def _find_pod_problems(item: LimitRangeItem, spec: PodSpec) -> Iterator[str]:
         containers = (*spec.containers, *spec.init_containers)
         asked = [(container.resources.requests, container.resources.limits) for container in containers]
     elif item.type == "Pod":
-        totals = aggregate_requests(spec), aggregate_limits(spec)
+        totals = sum_container_requests(spec), sum_container_limits(spec)
         if spec.resources is not None:
             for total, given in zip(totals, (spec.resources.requests, spec.resources.limits), strict=True):
                 total.update({name: given[name] for name in _OF_THE_POD if name in given})

@@ -31,11 +31,15 @@ def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelect
         return [field_errors.required(here, "must have at least one node selector term")]
     errors: Errors = []
     for index, term in enumerate(selector.node_selector_terms):
-        errors += validate_term(term, here.index(index), rules, check_label_values=not rules.invalid_label_values)
+        errors += validate_node_selector_term(
+            term, here.index(index), rules, check_label_values=not rules.invalid_label_values
+        )
     return errors
 
 
-def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool) -> Errors:
+def validate_node_selector_term(
+    term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool
+) -> Errors:
     """Return the errors of a node selector term. If `check_label_values`, its values must be valid label values."""
     errors: Errors = []
     for index, requirement in enumerate(term.match_expressions):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from mooring.admission.expressions import ExpressionChecks, build_check
+from mooring.admission.expressions import ExpressionChecks, build_expression_check
 from mooring.base import known_gates as gates
 from mooring.base.component import Component
 from mooring.base.version import BINARY, OLDEST_EMULATION, Version
@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
     """Return the CEL checks for a minimum compatibility version; `forced` allows all of CEL below it, too."""
     return ExpressionChecks(
-        new_taint=build_check(lambda: _load_environments("TAINT").new_expressions(min_compatibility, forced=forced)),
-        new_node=build_check(lambda: _load_environments("NODE").new_expressions(min_compatibility, forced=forced)),
-        stored_taint=build_check(lambda: _load_environments("TAINT").stored_expressions()),
-        stored_node=build_check(lambda: _load_environments("NODE").stored_expressions()),
-        new_device=build_check(
+        new_taint=build_expression_check(
+            lambda: _load_environments("TAINT").new_expressions(min_compatibility, forced=forced)
+        ),
+        new_node=build_expression_check(
+            lambda: _load_environments("NODE").new_expressions(min_compatibility, forced=forced)
+        ),
+        stored_taint=build_expression_check(lambda: _load_environments("TAINT").stored_expressions()),
+        stored_node=build_expression_check(lambda: _load_environments("NODE").stored_expressions()),
+        new_device=build_expression_check(
             lambda: _load_environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")
         ),
     )

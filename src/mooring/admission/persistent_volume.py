@@ -1,7 +1,7 @@
 """Validate PersistentVolumes: one source, a capacity, and a node affinity with versions and CEL as in pods.
 
-A stored affinity stays allowed when its gate is off, each gate independently (`affinity_rules`). ``storage.py`` uses
-`validate_spec` for inline volumes.
+A stored affinity stays allowed when its gate is off, each gate independently (`build_node_affinity_rules`).
+``storage.py`` uses `validate_volume_spec` for inline volumes.
 """
 
 import posixpath
@@ -14,9 +14,9 @@ from mooring.admission.expressions import ExpressionError
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod.defaults import default_source, round_to_milli
+from mooring.admission.pod.defaults import default_volume_source, round_to_milli
 from mooring.admission.pod.rules import SEMVER_OPERATORS
-from mooring.admission.pod.warnings import DEPRECATED_LABELS, RENAMED_LABELS, source_deprecations
+from mooring.admission.pod.warnings import DEPRECATED_LABELS, RENAMED_LABELS, find_deprecated_sources
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.base import copy_of
@@ -44,7 +44,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
         obj.status.phase = obj.status.phase or "Pending"
         spec = obj.spec
         spec.persistent_volume_reclaim_policy = spec.persistent_volume_reclaim_policy or "Retain"
-        default_source(spec)
+        default_volume_source(spec)
         spec.volume_mode = spec.volume_mode or "Filesystem"
         round_to_milli(spec.capacity)
 
@@ -57,8 +57,8 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
         obj.status = PersistentVolumeStatus(phase="Pending", last_phase_transition_time=times.to_seconds(request.now))
 
     def validate(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> Errors:
-        affinity = affinity_rules(request.options, old.spec if old is not None else None)
-        errors = validate_spec(obj.spec, _SPEC, affinity)
+        affinity = build_node_affinity_rules(request.options, old.spec if old is not None else None)
+        errors = validate_volume_spec(obj.spec, _SPEC, affinity)
         return (
             errors if old is None else errors + _validate_immutable_volume_fields(obj.spec, old.spec, request.options)
         )
@@ -69,7 +69,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
             recycles = [f"spec.persistentVolumeReclaimPolicy: {_NO_RECYCLING}"]
         return [
             *recycles,
-            *(each for each in source_deprecations(new.spec, Path("spec")) if not each.startswith(_ONLY_IN_PODS)),
+            *(each for each in find_deprecated_sources(new.spec, Path("spec")) if not each.startswith(_ONLY_IN_PODS)),
             *(
                 f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{position}].key: "
                 f"{requirement.key} is {DEPRECATED_LABELS[requirement.key]}"
@@ -87,7 +87,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
             status.last_phase_transition_time = times.to_seconds(request.now)
 
 
-def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
+def build_node_affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
     """Return which features a volume's node affinity may use: those of enabled gates, and those that `old` uses."""
     if old is None:
         return NodeSelectorRules(
@@ -116,7 +116,7 @@ def _node_affinity_terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTer
         yield from spec.node_affinity.required.node_selector_terms
 
 
-def validate_spec(
+def validate_volume_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
 ) -> Errors:
     """Return the errors in a PersistentVolume's spec; `inline` is for one that is embedded in a VolumeAttachment."""
@@ -271,9 +271,9 @@ _CSI_SECRETS = (
 )
 _RULES: dict[str, Callable[[Any, Path], Errors]] = {
     "glusterfs": _validate_glusterfs_source,
-    "iscsi": lambda source, path: checks.required_fields(source.secret_ref, path.child("secretRef"), "name"),
+    "iscsi": lambda source, path: checks.require_fields(source.secret_ref, path.child("secretRef"), "name"),
     "azureFile": lambda source, path: checks.require(source.secret_namespace != "", path.child("secretNamespace")),
-    "local": lambda source, path: sources.no_backsteps(source.path, path.child("path")),
+    "local": lambda source, path: sources.forbid_backsteps(source.path, path.child("path")),
     "csi": _validate_csi_source,
 }
 """Rules of sources that only PersistentVolumes have, or that are stricter than in pods."""

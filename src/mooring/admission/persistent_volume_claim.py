@@ -7,7 +7,7 @@ from mooring.admission import checks, limit_range
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
 from mooring.admission.pod.defaults import round_to_milli
-from mooring.admission.pod.warnings import fraction_warnings
+from mooring.admission.pod.warnings import find_fraction_warnings
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors as api_errors
 from mooring.api import field_errors, label_selector, names
@@ -83,7 +83,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         return errors
 
     def warnings(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> list[str]:
-        found = [*fraction_warnings(new.spec.resources, _SPEC, "storage")]
+        found = [*find_fraction_warnings(new.spec.resources, _SPEC, "storage")]
         if CLASS_ANNOTATION in new.metadata.annotations:
             use = 'deprecated since v1.8; use "storageClassName" attribute instead'
             found.insert(0, f"metadata.annotations[{CLASS_ANNOTATION}]: {use}")
@@ -153,7 +153,7 @@ def _validate_data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> Error
 
 
 def _validate_data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> Errors:
-    errors = checks.required_fields(source, path, "name", "kind")
+    errors = checks.require_fields(source, path, "name", "kind")
     detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
     errors += checks.invalid_if(
         not source.api_group and source.kind != "PersistentVolumeClaim", path, source.kind, detail

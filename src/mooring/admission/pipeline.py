@@ -34,14 +34,14 @@ _UIDS_AT_ONCE = 128
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar characters, so that no words are formed
 
 
-class Admitted(msgspec.Struct, Generic[T], frozen=True):
+class AdmissionResult(msgspec.Struct, Generic[T], frozen=True):
     """The result of admission: the object to store, and the warnings for the client."""
 
     object: T
     warnings: list[str]
 
 
-def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitted[T]:
+def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> AdmissionResult[T]:
     """Default, mutate and validate a new object in place, without policies. Raise StatusError if it is rejected."""
     begin_create(obj, request, defaulted=defaulted)
     return finish_create(obj, request)
@@ -58,7 +58,7 @@ def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
     strategy.mutate(obj, None, request)
 
 
-def finish_create(obj: T, request: Request) -> Admitted[T]:
+def finish_create(obj: T, request: Request) -> AdmissionResult[T]:
     """Name and validate a new object after mutating policies, before validating ones. Raise StatusError if rejected."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)  # which a webhook may have changed
@@ -66,19 +66,19 @@ def finish_create(obj: T, request: Request) -> Admitted[T]:
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
     fields = request.options.release_fields
     if fields:
-        fields.drop(obj, None)
+        fields.reset_disabled(obj, None)
     strategy.prepare_for_create(obj, request)
     problems = field_errors.run_within_budget(strategy.validate_create, obj, request)
-    problems += fields.problems(obj, None) if fields else []
+    problems += fields.validate_too_new(obj, None) if fields else []
     if problems:
         raise _invalid(strategy, obj, problems)
     for text in strategy.warnings(obj, None, request):
         request.warn(text)
     strategy.admit(obj, None, request)
-    return Admitted(obj, request.warnings)
+    return AdmissionResult(obj, request.warnings)
 
 
-def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
+def admit_update(new: T, old: T, request: Request, subresource: str = "") -> AdmissionResult[T]:
     """Default, mutate and validate an updated object in place, without policies. Raise StatusError if it is rejected.
 
     `subresource` is empty for the object itself. The caller has already compared the resource versions.
@@ -103,7 +103,7 @@ def mutate_again(obj: T, old: T | None, request: Request, subresource: str = "")
     (strategy.subresources[subresource] if subresource else strategy).mutate(obj, old, request)
 
 
-def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
+def finish_update(new: T, old: T, request: Request, subresource: str = "") -> AdmissionResult[T]:
     """Validate an updated object after mutating policies, before validating ones; return it, or raise StatusError."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
@@ -120,16 +120,16 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
         restore_metadata(new, old, main.group, main.resource, subresource)
     fields = None if subresource else request.options.release_fields
     if fields:
-        fields.drop(new, old)
+        fields.reset_disabled(new, old)
     strategy.prepare_for_update(new, old, request)
     problems = field_errors.run_within_budget(strategy.validate_update, new, old, request)
-    problems += fields.problems(new, old) if fields else []
+    problems += fields.validate_too_new(new, old) if fields else []
     if problems:
         raise _invalid(main, new, problems)
     for text in strategy.warnings(new, old, request):
         request.warn(text)
     strategy.admit(new, old, request)
-    return Admitted(new, request.warnings)
+    return AdmissionResult(new, request.warnings)
 
 
 def _check_namespace(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
@@ -175,13 +175,13 @@ def _check_namespace_is_active(obj: meta_v1.Resource, strategy: Strategy[Any], r
 def _set_system_metadata(obj: meta_v1.Resource, request: Request) -> None:
     metadata = obj.metadata
     metadata.creation_timestamp = times.to_seconds(request.now)
-    metadata.uid = new_uid()
+    metadata.uid = generate_uid()
     metadata.deletion_timestamp = None
     metadata.deletion_grace_period_seconds = None
     metadata.self_link = ""
 
 
-def new_uid() -> str:
+def generate_uid() -> str:
     """Return a random UUID from a batch generated in advance: `uuid.uuid4` for each takes four times as long."""
     try:
         return _unused.pop()  # atomic
@@ -213,23 +213,23 @@ def generate_another_name(obj: meta_v1.Resource) -> None:
 
 def create_from_template(template: T, row: Row) -> T:
     """Return a copy of an admitted batch template with one batch row's values, a new uid and, if needed, a name."""
-    name = row.name or generated_name(template.metadata.generate_name)
-    return rows.fill_template(template, structs.replace(row, name=name, uid=new_uid()))
+    name = row.name or add_random_suffix(template.metadata.generate_name)
+    return rows.fill_template(template, structs.replace(row, name=name, uid=generate_uid()))
 
 
 def generate_name(metadata: meta_v1.ObjectMeta) -> None:
     """Set a random name that starts with `generateName`, if that is set and the object has no name."""
     if metadata.generate_name and not metadata.name:
-        metadata.name = generated_name(metadata.generate_name)
+        metadata.name = add_random_suffix(metadata.generate_name)
 
 
-def generated_name(base: str) -> str:
+def add_random_suffix(base: str) -> str:
     """Return `base`, cut to fit the length limit of names, with a random suffix."""
     return base[:MAX_GENERATED_BASE] + _random_suffix()
 
 
 def _random_suffix() -> str:
-    chance = bytes.fromhex(new_uid()[-10:])
+    chance = bytes.fromhex(generate_uid()[-10:])
     return "".join([_SUFFIX_ALPHABET[each % len(_SUFFIX_ALPHABET)] for each in chance])
 
 

@@ -3,7 +3,11 @@
 from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import round_to_milli
-from mooring.admission.pod.resources import INTEGER_RESOURCES, container_resource_problems, resource_problems
+from mooring.admission.pod.resources import (
+    INTEGER_RESOURCES,
+    find_container_resource_problems,
+    find_resource_name_problems,
+)
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import LimitRange, LimitRangeItem, ResourceQuota, ResourceQuotaSpec
@@ -63,7 +67,7 @@ def _validate_quota_resources(resources: dict[str, Quantity], path: Path) -> Err
     errors: Errors = []
     for name, quantity in resources.items():
         here = path.key(name)
-        errors += names.validate(here, name, resource_problems(name))
+        errors += names.validate(here, name, find_resource_name_problems(name))
         if "/" not in name and not _is_quota_resource(name):
             errors.append(field_errors.invalid(here, name, "must be a standard resource for quota"))
         errors += checks.non_negative_quantity(quantity, here)
@@ -180,7 +184,7 @@ def _validate_limit_range_item(item: LimitRangeItem, path: Path) -> Errors:
     if item.type == "PersistentVolumeClaim" and "storage" not in item.min and "storage" not in item.max:
         detail = "either minimum or maximum storage value is required, but neither was provided"
         errors.append(field_errors.required(path.child("limits"), detail))
-    check = container_resource_problems if item.type in ("Pod", "Container") else resource_problems
+    check = find_container_resource_problems if item.type in ("Pod", "Container") else find_resource_name_problems
     fields = ("min", "max") if item.type == "Pod" else ("min", "defaultRequest", "default", "max")
     lists = dict(checks.fields(item, *fields))
     for field, amounts in {**lists, "maxLimitRequestRatio": item.max_limit_request_ratio}.items():

@@ -115,7 +115,7 @@ class ReleaseFields:
         self._pod_spec = self._build_type_fields.get(_POD_SPEC)
         self._found: dict[tuple[str, str], _TypeFields | None] = {}
 
-    def drop(self, obj: Resource, old: Resource | None) -> None:
+    def reset_disabled(self, obj: Resource, old: Resource | None) -> None:
         """Reset the fields that are off in the emulated release to their defaults, unless the old object sets them."""
         part = self._find_type_fields(obj)
         if part is None or not part.may_set_any(obj):
@@ -126,7 +126,7 @@ class ReleaseFields:
                 made = use.field.default_factory is not msgspec.NODEFAULT
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
 
-    def problems(self, obj: Resource, old: Resource | None) -> Errors:
+    def validate_too_new(self, obj: Resource, old: Resource | None) -> Errors:
         """Return errors for fields and values that are too new, unless `old` has them; PodSpecs are left out."""
         part = self._find_type_fields(obj)
         if part is None or isinstance(obj, Pod) or not part.may_set_any(obj):
@@ -134,13 +134,13 @@ class ReleaseFields:
         kept = {use.names for use in _find_set_fields(old, part, None, (), self._pod_spec)}
         return _list_refusals(_find_set_fields(obj, part, None, (), self._pod_spec), kept)
 
-    def too_new_in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
+    def find_too_new_in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
         """Return the paths of fields in a stored PodSpec that are too new; updates may keep these."""
         if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return frozenset()
         return frozenset(use.names for use in _find_set_fields(spec, self._pod_spec, None, ()) if use.refusal)
 
-    def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> Errors:
+    def validate_too_new_in_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> Errors:
         """Return errors for fields of a PodSpec that are too new, except those at the paths in `kept`."""
         if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return []

@@ -72,7 +72,7 @@ class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
         set_missing(obj.spec, expiration_seconds=3600)
 
     def validate(self, obj: TokenRequest, old: TokenRequest | None, request: Request) -> Errors:
-        return checks.token_lifetime(obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds"))
+        return checks.validate_token_lifetime(obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds"))
 
 
 class ScaleStrategy(_ReviewStrategy[Scale]):

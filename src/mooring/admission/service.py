@@ -58,7 +58,7 @@ class ServiceStrategy(Strategy[core_v1.Service]):
             obj.spec.cluster_ips = [obj.spec.cluster_ip]
         super().prepare_for_create(obj, request)
         _drop_internal_traffic_policy(obj.spec)
-        service_families.set_families(obj, None, request.options.service_families)
+        service_families.set_ip_families(obj, None, request.options.service_families)
 
     def prepare_for_update(self, new: core_v1.Service, old: core_v1.Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
@@ -69,11 +69,11 @@ class ServiceStrategy(Strategy[core_v1.Service]):
         _drop_internal_traffic_policy(new.spec)
         if new.spec.type != "LoadBalancer":
             new.status = replace(new.status, load_balancer=core_v1.LoadBalancerStatus())
-        service_families.set_families(new, old, request.options.service_families)
+        service_families.set_ip_families(new, old, request.options.service_families)
 
     def validate(self, obj: core_v1.Service, old: core_v1.Service | None, request: Request) -> Errors:
         spec = obj.spec
-        if errors := service_families.validate_families(obj, old, request.options):
+        if errors := service_families.validate_ip_families(obj, old, request.options):
             return errors
         errors = checks.require(spec.ports or spec.type == "ExternalName" or spec.cluster_ip == HEADLESS, _PORTS)
         errors += _validate_type_rules(spec)

@@ -20,11 +20,11 @@ def is_headless(spec: ServiceSpec) -> bool:
     return spec.cluster_ips[:1] == [HEADLESS] or spec.cluster_ip == HEADLESS
 
 
-def family_of(address: str) -> str:
+def get_ip_family(address: str) -> str:
     return "IPv6" if ":" in address else "IPv4"
 
 
-def set_families(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
+def set_ip_families(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
     """Set a Service's missing IP family policy and families; `families` are the cluster's, the default first."""
     spec = new.spec
     if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
@@ -33,7 +33,7 @@ def set_families(new: Service, old: Service | None, families: tuple[str, ...]) -
     if old is not None and spec.ip_family_policy == SINGLE:
         _reduce_to_single_stack(spec, old.spec)
     for address in spec.cluster_ips[len(spec.ip_families) :]:
-        family = family_of(address)
+        family = get_ip_family(address)
         if not is_ip(address) or family not in families or family in spec.ip_families:
             break
         spec.ip_families.append(family)
@@ -62,7 +62,7 @@ def _reduce_to_single_stack(spec: ServiceSpec, old: ServiceSpec) -> None:
         spec.ip_families = spec.ip_families[:1]
 
 
-def validate_families(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
+def validate_ip_families(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
     """Return errors in a Service's cluster IPs, IP families and policy; Kubernetes reports no others besides these."""
     spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":
@@ -84,8 +84,8 @@ def validate_families(new: Service, old: Service | None, options: AdmissionOptio
             if len(before) == 2 and len(given) == 1:
                 errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail.format(what)))
     for index, address in enumerate(spec.cluster_ips):
-        is_extra = index >= len(spec.ip_families) and address != HEADLESS and family_of(address) not in families
-        detail = f"{family_of(address)} is not configured on this cluster"
+        is_extra = index >= len(spec.ip_families) and address != HEADLESS and get_ip_family(address) not in families
+        detail = f"{get_ip_family(address)} is not configured on this cluster"
         errors += checks.invalid_if(is_extra, _IPS.index(index), spec.cluster_ips, detail)
     return errors or _validate_configured_families(spec, old, families)
 
@@ -107,7 +107,7 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
     errors += checks.invalid_if(len(addresses) > 2, _IPS, addresses, "may only hold up to 2 values")
     if wrong:
         return errors
-    if len(addresses) > 1 and {family_of(address) for address in addresses} != set(_FAMILIES):
+    if len(addresses) > 1 and {get_ip_family(address) for address in addresses} != set(_FAMILIES):
         errors.append(field_errors.invalid(_IPS, addresses, "may specify no more than one IP for each IP family"))
     return errors + _validate_addresses_match_families(spec)
 
@@ -127,7 +127,7 @@ def _validate_addresses_match_families(spec: ServiceSpec) -> Errors:
             _IPS.index(index), address, f"expected an {family} value as indicated by `ipFamilies[{index}]`"
         )
         for index, (address, family) in enumerate(pairs)
-        if address not in ("", HEADLESS) and family in _FAMILIES and family_of(address) != family
+        if address not in ("", HEADLESS) and family in _FAMILIES and get_ip_family(address) != family
     ]
 
 

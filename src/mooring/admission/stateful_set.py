@@ -7,7 +7,7 @@ from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.defaults import default_pod_spec
-from mooring.admission.pod.warnings import fraction_warnings
+from mooring.admission.pod.warnings import find_fraction_warnings
 from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
 from mooring.admission.workload import (
     SPEC,
@@ -61,7 +61,7 @@ class StatefulSetStrategy(TemplateStrategy[v1.StatefulSet]):
     def warnings(self, new: v1.StatefulSet, old: v1.StatefulSet | None, request: Request) -> list[str]:
         found, here = super().warnings(new, old, request), SPEC.child("volumeClaimTemplates")
         for index, claim in enumerate(new.spec.volume_claim_templates):
-            found += fraction_warnings(claim.spec.resources, here.index(index), "storage")
+            found += find_fraction_warnings(claim.spec.resources, here.index(index), "storage")
         if new.spec.revision_history_limit is not None and new.spec.revision_history_limit < 0:
             found.append(_KEEPS_ALL)
         return found

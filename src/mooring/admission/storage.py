@@ -2,8 +2,8 @@
 
 from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE, validate_immutable
-from mooring.admission.persistent_volume import affinity_rules, validate_spec
-from mooring.admission.pod.defaults import default_source
+from mooring.admission.persistent_volume import build_node_affinity_rules, validate_volume_spec
+from mooring.admission.pod.defaults import default_volume_source
 from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, label_selector, names
@@ -148,7 +148,9 @@ def _validate_token_requests(requests: list[v1.TokenRequest], path: Path) -> Err
         if repeated := audiences.add(request.audience, here.child("audience")):
             errors += repeated
             continue
-        errors += checks.optional(request.expiration_seconds, here.child("expirationSeconds"), checks.token_lifetime)
+        errors += checks.optional(
+            request.expiration_seconds, here.child("expirationSeconds"), checks.validate_token_lifetime
+        )
     return errors
 
 
@@ -202,7 +204,7 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
 
     def default(self, obj: v1.VolumeAttachment) -> None:
         if obj.spec.source.inline_volume_spec is not None:
-            default_source(obj.spec.source.inline_volume_spec)
+            default_volume_source(obj.spec.source.inline_volume_spec)
 
     def validate(self, obj: v1.VolumeAttachment, old: v1.VolumeAttachment | None, request: Request) -> Errors:
         spec = obj.spec
@@ -217,8 +219,8 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
             detail = "must specify non empty persistentVolumeName"
             errors.append(field_errors.required(here.child("persistentVolumeName"), detail))
         elif inline is not None:
-            affinity = affinity_rules(request.options, None)
-            errors += validate_spec(inline, here.child("inlineVolumeSpec"), affinity, inline=True)
+            affinity = build_node_affinity_rules(request.options, None)
+            errors += validate_volume_spec(inline, here.child("inlineVolumeSpec"), affinity, inline=True)
         errors += checks.optional_name(name, here.child("persistentVolumeName"), names.dns1123_subdomain)
         return errors + checks.optional_name(spec.node_name, _SPEC.child("nodeName"), names.dns1123_subdomain)
 

@@ -37,7 +37,7 @@ from mooring.api.node_v1 import RuntimeClass
 from mooring.api.response_limits import add_warning
 
 if TYPE_CHECKING:  # it needs the rules of pods, which need this module
-    from mooring.admission.pod.known_specs import KnownSpecs
+    from mooring.admission.pod.known_specs import ValidSpecCache
 
 T = TypeVar("T", bound=meta_v1.Resource)
 
@@ -139,7 +139,7 @@ class Request(msgspec.Struct, kw_only=True):
     user: UserInfo = msgspec.field(default_factory=UserInfo)
     """The user, recorded in objects that carry their author."""
     warnings: list[str] = []
-    known_specs: "KnownSpecs | None" = None
+    known_specs: "ValidSpecCache | None" = None
     """A cache of valid PodSpecs; with None, every PodSpec is validated."""
 
     def warn(self, text: str) -> None:
@@ -223,7 +223,7 @@ class Strategy(Generic[T]):
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
         """Return all errors of an update: in metadata, by the kind's rules, and for changes of immutable fields."""
         errors = meta.validate_object_meta_update(new.metadata, old.metadata) + self.validate(new, old, request)
-        return errors + checks.immutable_fields(new, old, *self.immutable) if self.immutable else errors
+        return errors + checks.forbid_changes(new, old, *self.immutable) if self.immutable else errors
 
     def validate(self, obj: T, old: T | None, request: Request) -> Errors:
         """Validate an object except its metadata; return all errors. `old` is None for a create."""

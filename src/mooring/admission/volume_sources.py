@@ -25,7 +25,7 @@ _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*")
 def _validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
         return []
-    errors = no_backsteps(source.path, path.child("path"))
+    errors = forbid_backsteps(source.path, path.child("path"))
     return errors + checks.optional_one_of(source.type, _HOST_PATH_TYPES, path.child("type"))
 
 
@@ -86,7 +86,7 @@ def _validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> Errors:
     else:
         wrong = (item for item in source.registry.split(",") if not _HOST_AND_PORT.fullmatch(item))
         errors += [field_errors.invalid(path.child("registry"), source.registry, pair) for _ in wrong]
-    return errors + checks.required_fields(source, path, "volume")
+    return errors + checks.require_fields(source, path, "volume")
 
 
 def _validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> Errors:
@@ -123,7 +123,7 @@ def _validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors
 def _validate_secret(source: Any, path: Path) -> Errors:
     secret = source.secret_ref
     wanted = ("name", "namespace") if hasattr(secret, "namespace") else ("name",)
-    return checks.required_fields(secret, path.child("secretRef"), *wanted)
+    return checks.require_fields(secret, path.child("secretRef"), *wanted)
 
 
 def _validate_storage_os(source: vs.StorageOSVolumeSource | vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
@@ -181,7 +181,7 @@ SURPLUS_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 
 def validate_source(name: str, source: Any, path: Path) -> Errors:
     """Return the errors of a volume source of a pod or PersistentVolume; `name` is its field, such as `nfs`."""
-    errors = checks.required_fields(source, path, *_REQUIRED.get(name, ()))
+    errors = checks.require_fields(source, path, *_REQUIRED.get(name, ()))
     return errors + _RULES[name](source, path) if name in _RULES else errors
 
 
@@ -203,7 +203,7 @@ def validate_pull_policy(policy: str, path: Path) -> Errors:
     return checks.require_one_of(policy, PULL_POLICIES, path)
 
 
-def no_backsteps(target: str, path: Path) -> Errors:
+def forbid_backsteps(target: str, path: Path) -> Errors:
     """Return an error for a file path with an element `..`."""
     return [field_errors.invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
@@ -211,7 +211,7 @@ def no_backsteps(target: str, path: Path) -> Errors:
 def validate_local_path(target: str, path: Path) -> Errors:
     """Return errors for a file path that is absolute or has an element `..`."""
     absolute = [field_errors.invalid(path, target, "must be a relative path")] if target.startswith("/") else []
-    return absolute + no_backsteps(target, path)
+    return absolute + forbid_backsteps(target, path)
 
 
 def validate_non_reserved_path(target: str, path: Path) -> Errors:

@@ -121,7 +121,7 @@ def _default_webhook(webhook: v1.Webhook) -> None:
     set_missing(webhook, namespace_selector=LabelSelector(), object_selector=LabelSelector())
     if isinstance(webhook, v1.MutatingWebhook):
         set_missing(webhook, reinvocation_policy=v1.NEVER)
-    rules.default_rules(webhook.rules)
+    rules.default_match_rules(webhook.rules)
     if webhook.client_config.service is not None:
         set_missing(webhook.client_config.service, port=_HTTPS)
 
@@ -145,7 +145,7 @@ def _build_strictness_for_update(old: v1.WebhookConfiguration, new: v1.WebhookCo
 
 def _validate_webhook(webhook: v1.Webhook, strictness: _WebhookStrictness, request: Request, path: Path) -> Errors:
     errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
-    errors += checks.validate_items(webhook.rules, path.child("rules"), rules.validate_rule)
+    errors += checks.validate_items(webhook.rules, path.child("rules"), rules.validate_match_rule)
     errors += checks.optional_one_of(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
     errors += checks.optional_one_of(webhook.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     allowed, here = _WITHOUT_SIDE_EFFECTS if strictness.no_side_effects else _SIDE_EFFECTS, path.child("sideEffects")

@@ -14,7 +14,7 @@ from mooring.admission.pod.annotations import validate_pod_annotations
 from mooring.admission.pod.mutation import check_scheduling_terms, drop_disabled_fields
 from mooring.admission.pod.rules import rules_for_create, rules_for_update
 from mooring.admission.pod.spec import validate_pod_spec
-from mooring.admission.pod.warnings import pod_spec_warnings
+from mooring.admission.pod.warnings import find_pod_spec_warnings
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, meta_v1, names
@@ -61,7 +61,7 @@ class TemplateStrategy(Strategy[T]):
     warns_about_name = True
     """Whether to warn about a name that is not a valid host name."""
 
-    def template_of(self, obj: T | None) -> PodTemplateSpec | None:
+    def get_template(self, obj: T | None) -> PodTemplateSpec | None:
         """Return an object's pod template; None if the object is None or has no template."""
         template: PodTemplateSpec | None = obj.spec.template if obj is not None else None  # type: ignore[attr-defined] # all have
         return template
@@ -75,21 +75,21 @@ class TemplateStrategy(Strategy[T]):
         super().prepare_for_update(new, old, request)
 
     def _prepare_template(self, obj: T, old: T | None, request: Request) -> None:
-        if template := self.template_of(obj):
-            before = self.template_of(old)
+        if template := self.get_template(obj):
+            before = self.get_template(old)
             if before is None or before.spec != template.spec:
                 check_scheduling_terms(template.spec)
             drop_disabled_fields(template.spec, before.spec if before else None, request.options, request.warn)
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
-        found = name_warnings(new.metadata) if self.warns_about_name and old is None else []
+        found = find_name_warnings(new.metadata) if self.warns_about_name and old is None else []
         is_changed = old is None or new.metadata.generation != old.metadata.generation
-        if is_changed and (template := self.template_of(new)):
-            found += pod_spec_warnings(template.spec, self.template_path.child("spec"))
+        if is_changed and (template := self.get_template(new)):
+            found += find_pod_spec_warnings(template.spec, self.template_path.child("spec"))
         return found
 
     def admit(self, new: T, old: T | None, request: Request) -> None:
-        if template := self.template_of(new):
+        if template := self.get_template(new):
             check_template(template, request)
 
 
@@ -151,7 +151,7 @@ def is_zero_or_malformed(value: int | str) -> bool:
 
 def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> Errors:
     """Return errors for counts, named in `parts`, above `replicas`, and for more available than ready replicas."""
-    counts = checks.json_fields(status)
+    counts = checks.get_fields_by_json_name(status)
     errors = [
         field_errors.invalid(STATUS.child(name), counts[name], "cannot be greater than status.replicas")
         for name in parts
@@ -169,7 +169,7 @@ def validate_collision_count(collisions: int | None, before: int | None) -> Erro
     return [field_errors.invalid(STATUS.child("collisionCount"), collisions or 0, "cannot be decremented")]
 
 
-def name_warnings(metadata: ObjectMeta) -> list[str]:
+def find_name_warnings(metadata: ObjectMeta) -> list[str]:
     """Return a warning if an object's name is no DNS label: its pods' names and hostnames derive from it."""
     wrong = names.dns1123_label(metadata.name)
     return [f"{_NAME_ADVICE}[{' '.join(wrong)}]"] if wrong else []

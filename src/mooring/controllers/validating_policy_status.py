@@ -30,9 +30,9 @@ class ValidatingPolicyStatusController(Controller):
         policy = self._policies.get(key)
         if policy is None or policy.status.observed_generation >= policy.metadata.generation:
             return
-        from mooring.admission.policy.type_checking import expression_warnings  # noqa: PLC0415 - most clusters have none
+        from mooring.admission.policy.type_checking import find_expression_warnings  # noqa: PLC0415 - most clusters have none
 
-        found = expression_warnings(policy, self._scheme, self._definitions.objects())
+        found = find_expression_warnings(policy, self._scheme, self._definitions.objects())
         checking = TypeChecking(expression_warnings=found)
         status = ValidatingAdmissionPolicyStatus(
             observed_generation=policy.metadata.generation, type_checking=checking, conditions=policy.status.conditions

@@ -55,7 +55,7 @@ def test_rules_are_compiled_when_an_object_has_what_they_are_about(monkeypatch: 
         "never": {**size, "x-kubernetes-validations": [{"rule": "self.n > 3"}]},
     }
     found = Rules(Structural(schema_of({"type": "object", "properties": fields}), root=True))
-    errors = found.errors({"one": {"n": 1}, "many": [{"n": 3}, {"n": 2}]}, None)
+    errors = found.validate({"one": {"n": 1}, "many": [{"n": 3}, {"n": 2}]}, None)
     assert [str(error.path) for error in errors] == ["one", "many[1]"]
     assert compiled == ["self.n > 1", "self.n > 2"]
 

@@ -41,7 +41,7 @@ def test_a_strategy_has_only_methods_that_admission_calls(kind: Kind) -> None:
         own = [
             name for cls in type(each).__mro__ for name, value in vars(cls).items() if isinstance(value, FunctionType)
         ]
-        assert {name for name in own if not name.startswith("_")} <= {*dir(Strategy), "template_of"}
+        assert {name for name in own if not name.startswith("_")} <= {*dir(Strategy), "get_template"}
 
 
 def test_every_stored_kind_has_an_example() -> None:

@@ -123,7 +123,7 @@ def test_what_is_off_is_dropped_however_deep_a_schema_has_it(emulation: str, kep
     options = for_component(component.resolve(emulation=emulation, min_compatibility=emulation))
     definition = example("CustomResourceDefinition", schema(optionalOldSelf=True))
     assert options.release_fields is not None
-    options.release_fields.drop(definition, None)
+    options.release_fields.reset_disabled(definition, None)
     [version] = definition.spec.versions
     names = version.schema.open_api_v3_schema.properties["spec"].properties["names"]
     assert names.items.validations[0].optional_old_self is kept

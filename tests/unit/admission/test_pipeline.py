@@ -8,7 +8,7 @@ import pytest
 
 from admission_pods import NOW, ON, created, pod_of, request
 from mooring.admission import registry
-from mooring.admission.pipeline import admit_create, admit_update, new_uid
+from mooring.admission.pipeline import admit_create, admit_update, generate_uid
 from mooring.admission.strategy import NoCluster, Request
 from mooring.api import errors
 from mooring.api.base import copy_of
@@ -78,14 +78,14 @@ def test_the_server_says_when_and_who() -> None:
 
 
 def test_a_process_and_its_child_make_different_ids() -> None:
-    new_uid()
+    generate_uid()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.write(writing, new_uid().encode())
+        os.write(writing, generate_uid().encode())
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(reading, 36).decode() != new_uid()
+    assert os.read(reading, 36).decode() != generate_uid()
     os.close(reading)
     os.close(writing)
 

@@ -51,8 +51,8 @@ def request(
         scheme=SCHEME,
         operation=operation,
         resource_kind=kind,
-        kind=GroupVersionKind.of(kind),
-        resource=GroupVersionResource.of(kind),
+        kind=GroupVersionKind.of_kind(kind),
+        resource=GroupVersionResource.of_kind(kind),
         namespace=namespace,
         name=name,
         **{"obj": obj, **more},
@@ -76,7 +76,7 @@ def rule(resources: str = "pods", operations: str = "*", groups: str = "", versi
 
 
 def matcher(*rules: Any, **more: Any) -> Matcher:
-    return Matcher.of(msgspec.convert({"resourceRules": list(rules), **more}, MatchResources))
+    return Matcher.from_match_resources(msgspec.convert({"resourceRules": list(rules), **more}, MatchResources))
 
 
 @dataclass(frozen=True)

@@ -409,13 +409,13 @@ async def test_more_rules_than_a_request_may_have_compiled_are_refused_soon() ->
 @pytest.mark.req("X.11")
 async def test_large_definitions_are_validated_beside_the_work_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     validated_in: list[threading.Thread] = []
-    errors = SchemaValidator.errors
+    errors = SchemaValidator.validate_schema
 
     def noted(*words: Any, **more: Any) -> Any:
         validated_in.append(threading.current_thread())
         return errors(*words, **more)
 
-    monkeypatch.setattr(SchemaValidator, "errors", noted)
+    monkeypatch.setattr(SchemaValidator, "validate_schema", noted)
     fields = {f"field{number}": {"type": "string", "description": "x" * 50} for number in range(1000)}
     async with custom_api() as api:
         await api.define(definition(schema={"type": "object", "properties": fields}))

@@ -32,15 +32,17 @@ class Change(msgspec.Struct):
         """Return whether an exceeded quota rejects this write; a delete, for example, is only counted."""
         return self.new is not None and self.evaluator.may_reject(self.new, self.old, self.subresource)
 
-    def forbidden(self, why: str) -> errors.Forbidden:
+    def build_forbidden_error(self, why: str) -> errors.Forbidden:
         metadata = (self.new or self.old or Resource()).metadata
         name = metadata.name or metadata.generate_name or "Unknown"
         return errors.forbidden(self.evaluator.resource, name, why, group=self.evaluator.group)
 
 
-def limits_kind(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
+def is_kind_limited(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
     """Return whether a quota limits any resource that the evaluator's kind uses, such as `pods` or `requests.cpu`."""
-    return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
+    return any(map(evaluator.counts_resource, quota.status.hard)) or any(
+        map(evaluator.counts_resource, quota.spec.hard)
+    )
 
 
 def is_usage_counted(quota: ResourceQuota) -> bool:
@@ -48,32 +50,34 @@ def is_usage_counted(quota: ResourceQuota) -> bool:
     return quota.spec.hard == quota.status.hard
 
 
-def usage_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
+def compute_usage_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
     """Return a quota's usage after a write; None if the write leaves it as it is. Raise Forbidden if it is exceeded."""
-    difference = usage_difference(quota, used, change)
-    return add_difference(quota, used, difference, change) if difference else None
+    difference = compute_usage_difference(quota, used, change)
+    return add_usage_difference(quota, used, difference, change) if difference else None
 
 
-def usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
+def compute_usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
     """Return how much a write adds to the usage of each limited resource, negative if it frees some. Raise Forbidden if
     a pod lacks a request or limit that the quota requires, or if the present usage is unknown.
     """
     evaluator = change.evaluator
-    limited = evaluator.measured_names(quota.status.hard)
+    limited = evaluator.select_counted_resources(quota.status.hard)
     if not limited:
         return {}
     now = _compute_usage_in_scope(quota, evaluator, change.new)
     before = _compute_usage_in_scope(quota, evaluator, change.old)
     if now is not None and change.new is not None and change.may_be_rejected:
-        if missing := evaluator.missing(limited, change.new):
-            raise change.forbidden(f"failed quota: {quota.metadata.name}: {missing}")
+        if missing := evaluator.find_missing_requests(limited, change.new):
+            raise change.build_forbidden_error(f"failed quota: {quota.metadata.name}: {missing}")
         if not all(name in used for name in limited):
             names = ",".join(sorted(limited))
-            raise change.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {names}")
+            raise change.build_forbidden_error(f"status unknown for quota: {quota.metadata.name}, resources: {names}")
     return _subtract_usage(now or {}, before or {}, limited)
 
 
-def add_difference(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
+def add_usage_difference(
+    quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change
+) -> Usage:
     """Return the usage `used` plus a difference; raise Forbidden if it rises above the quota's limits."""
     after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
@@ -88,14 +92,14 @@ def add_difference(quota: ResourceQuota, used: Mapping[str, Quantity], differenc
             _format_amounts(hard, exceeded),
         )
         why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *texts)
-        raise change.forbidden(why)
+        raise change.build_forbidden_error(why)
     return after
 
 
 def _compute_usage_in_scope(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resource | None) -> Usage | None:
     if obj is None or not is_in_scope(quota.spec, evaluator, obj):
         return None
-    return evaluator.usage(obj)
+    return evaluator.compute_usage(obj)
 
 
 def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator[Any], obj: Resource) -> bool:
@@ -103,7 +107,7 @@ def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator[Any], obj: Resourc
     scopes = [ScopedResourceSelectorRequirement(scope_name=scope, operator="Exists") for scope in spec.scopes]
     if spec.scope_selector is not None:
         scopes += spec.scope_selector.match_expressions
-    return all(evaluator.in_scope(requirement, obj) for requirement in scopes)
+    return all(evaluator.matches_scope(requirement, obj) for requirement in scopes)
 
 
 def _subtract_usage(now: Usage, before: Usage, names: list[str]) -> Usage:

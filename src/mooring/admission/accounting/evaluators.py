@@ -1,7 +1,7 @@
 """Quota evaluators: how much of a quota the objects of a kind use, and which quota scopes they match.
 
-`Evaluators.of` returns the evaluator of a kind. Kinds of which only the number counts have the base class `Evaluator`;
-pods, claims and Services have subclasses.
+`Evaluators.find_evaluator` returns the evaluator of a kind. Kinds whose objects are only counted have the base class
+`Evaluator`; pods, claims and Services have subclasses.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,22 +38,22 @@ class Evaluator(Generic[T]):
         self.count_name = f"count/{resource}.{group}" if group else f"count/{resource}"
         self._own_names = frozenset({self.count_name, *({resource} & _ALIASES if not group else ())})
 
-    def measures(self, name: str) -> bool:
+    def counts_resource(self, name: str) -> bool:
         """Return whether objects of this kind use the quota resource `name`, such as `requests.cpu`."""
         return name in self._own_names
 
-    def measured_names(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if self.measures(name)]
+    def select_counted_resources(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.counts_resource(name)]
 
-    def usage(self, obj: T) -> Usage:
+    def compute_usage(self, obj: T) -> Usage:
         """Return how much of each quota resource an object uses, by resource name."""
         return dict.fromkeys(self._own_names, ONE)
 
-    def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: T) -> bool:
+    def matches_scope(self, requirement: ScopedResourceSelectorRequirement, obj: T) -> bool:
         """Return whether an object matches one quota scope; in this base class, no object matches any."""
         return False
 
-    def missing(self, required: Iterable[str], obj: T) -> str:
+    def find_missing_requests(self, required: Iterable[str], obj: T) -> str:
         """Return a message for requests and limits in `required` that an object lacks; empty if it has all."""
         return ""
 
@@ -66,7 +66,7 @@ class Evaluator(Generic[T]):
         return False
 
 
-def requirement_matches(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
+def scope_requirement_matches(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
     """Return whether a scope requirement, such as `PriorityClass In (high)`, matches a value (empty: unset)."""
     match requirement.operator:
         case "In":
@@ -105,13 +105,13 @@ class PodEvaluator(Evaluator[Pod]):
         self._now = now
         self._pod_level = pod_level
 
-    def measures(self, name: str) -> bool:
+    def counts_resource(self, name: str) -> bool:
         return name in _NAMES or name.startswith(("hugepages-", "requests.hugepages-")) or is_extended_request(name)
 
-    def usage(self, obj: Pod) -> Usage:
+    def compute_usage(self, obj: Pod) -> Usage:
         if has_ended(obj) or self.is_overdue(obj):
             return {"count/pods": ONE}
-        usage = _build_pod_usage(*total_resources(obj, pod_level=self._pod_level))
+        usage = _build_pod_usage(*sum_pod_resources(obj, pod_level=self._pod_level))
         usage["count/pods"] = ONE
         return usage
 
@@ -122,7 +122,7 @@ class PodEvaluator(Evaluator[Pod]):
             return False
         return self._now() > times.add_seconds(times.parse(deletion), grace)
 
-    def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
+    def matches_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
         match requirement.scope_name:
             case "Terminating":
                 return _has_active_deadline(obj)
@@ -133,12 +133,12 @@ class PodEvaluator(Evaluator[Pod]):
             case "NotBestEffort":
                 return qos_class(obj.spec) != "BestEffort"
             case "PriorityClass":
-                return requirement_matches(requirement, obj.spec.priority_class_name)
+                return scope_requirement_matches(requirement, obj.spec.priority_class_name)
             case "CrossNamespacePodAffinity":
                 return _has_cross_namespace_affinity(obj)
         return False
 
-    def missing(self, required: Iterable[str], obj: Pod) -> str:
+    def find_missing_requests(self, required: Iterable[str], obj: Pod) -> str:
         if self._pod_level and _has_pod_level_resources(obj):
             return ""
         wanted = _REQUIRED.intersection(required)
@@ -157,7 +157,7 @@ class PodEvaluator(Evaluator[Pod]):
     def may_change_usage(self, new: Pod, old: Pod) -> bool:
         if has_ended(new) != has_ended(old) or _has_active_deadline(new) != _has_active_deadline(old):
             return True
-        return total_resources(new, pod_level=True) != total_resources(old, pod_level=True)
+        return sum_pod_resources(new, pod_level=True) != sum_pod_resources(old, pod_level=True)
 
 
 def is_extended_request(name: str) -> bool:
@@ -180,7 +180,7 @@ def _build_pod_usage(requests: Resources, limits: Resources) -> Usage:
     return usage
 
 
-def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]:
+def sum_pod_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]:
     """Return a pod's total requests and limits. During a resize, take the maximum of allocated, actual and desired."""
     spec, status = pod.spec, pod.status
     requests = sum_containers(spec, lambda container: container.resources.requests)
@@ -265,12 +265,12 @@ class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
     def __init__(self) -> None:
         super().__init__("", "persistentvolumeclaims")
 
-    def measures(self, name: str) -> bool:
+    def counts_resource(self, name: str) -> bool:
         return (
             name == self.count_name or name in _STORAGE or name.endswith(tuple(_CLASS_OF_STORAGE + n for n in _STORAGE))
         )
 
-    def usage(self, obj: PersistentVolumeClaim) -> Usage:
+    def compute_usage(self, obj: PersistentVolumeClaim) -> Usage:
         usage = {self.count_name: ONE, _STORAGE[0]: ONE}
         storage = _get_requested_storage(obj)
         if storage is not None:
@@ -280,16 +280,18 @@ class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
             usage |= {f"{by_class}{_CLASS_OF_STORAGE}{name}": usage[name] for name in _STORAGE if name in usage}
         return usage
 
-    def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: PersistentVolumeClaim) -> bool:
+    def matches_scope(self, requirement: ScopedResourceSelectorRequirement, obj: PersistentVolumeClaim) -> bool:
         if requirement.scope_name != "VolumeAttributesClass":
             return False
-        return any(requirement_matches(requirement, name) for name in _get_attributes_classes(obj) or {""})
+        return any(scope_requirement_matches(requirement, name) for name in _get_attributes_classes(obj) or {""})
 
     def may_reject(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, subresource: str) -> bool:
         return not subresource
 
     def may_change_usage(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
-        return self.usage(new) != self.usage(old) or _get_attributes_classes(new) != _get_attributes_classes(old)
+        return self.compute_usage(new) != self.compute_usage(old) or _get_attributes_classes(
+            new
+        ) != _get_attributes_classes(old)
 
 
 def _get_requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
@@ -326,7 +328,7 @@ class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
         self._paid = paid
         self._extended_resources = extended_resources
 
-    def measures(self, name: str) -> bool:
+    def counts_resource(self, name: str) -> bool:
         if name == self.count_name or name.endswith(_DEVICES):
             return True
         if not self._extended_resources or not is_extended_request(name):
@@ -334,7 +336,7 @@ class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
         resource = name.removeprefix(_REQUESTS)
         return resource in self._extended().values() or resource.removeprefix(DEVICE_CLASS) in self._extended()
 
-    def usage(self, obj: ResourceClaim) -> Usage:
+    def compute_usage(self, obj: ResourceClaim) -> Usage:
         devices: Usage = {}
         for request in obj.spec.devices.requests:
             exactly = [request.exactly] if request.exactly else []
@@ -375,10 +377,10 @@ class ServiceEvaluator(Evaluator[Service]):
     def __init__(self) -> None:
         super().__init__("", "services")
 
-    def measures(self, name: str) -> bool:
+    def counts_resource(self, name: str) -> bool:
         return name in _SERVICE_NAMES
 
-    def usage(self, obj: Service) -> Usage:
+    def compute_usage(self, obj: Service) -> Usage:
         spec = obj.spec
         balanced = spec.type == "LoadBalancer"
         ports = 0
@@ -422,13 +424,13 @@ class Evaluators:
 
         def paid(claim: ResourceClaim) -> Usage:
             pod = pod_of(claim)
-            return {} if pod is None else self.pods.usage(pod)
+            return {} if pod is None else self.pods.compute_usage(pod)
 
         devices = DeviceClaimEvaluator(extended, paid, extended_resources=options.extended_device_resources)
         special = (self.pods, ServiceEvaluator(), VolumeClaimEvaluator(), devices)
         self._known: dict[tuple[str, str], Evaluator[Any]] = {(each.group, each.resource): each for each in special}
 
-    def of(self, kind: Kind) -> Evaluator[Any] | None:
+    def find_evaluator(self, kind: Kind) -> Evaluator[Any] | None:
         """Return the quota evaluator of a kind; None for kinds that no quota can count, such as cluster-scoped ones."""
         place = (kind.group, kind.plural)
         found = self._known.get(place)

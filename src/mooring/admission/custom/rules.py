@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission.custom.structure import path_below
-from mooring.admission.custom.validation import counterpart, is_absent
-from mooring.admission.definitions.field_paths import FieldPathError, find_schema
+from mooring.admission.custom.structure import build_child_path
+from mooring.admission.custom.validation import find_old_counterpart, is_absent
+from mooring.admission.definitions.field_paths import FieldPathError, find_schema_at_path
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
 from mooring.api.field_errors import OMIT_VALUE, Errors, FieldError
@@ -86,7 +86,7 @@ class Rules:
     def __init__(self, schema: Structural) -> None:
         self._root = _build_rule_node(schema, is_root=True)
 
-    def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
+    def validate(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
         """Return an error for each violated rule; only `warn` if the value is unchanged. `old` is None on create."""
         if self._root is None:
             return []
@@ -113,7 +113,7 @@ def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[Comp
         program = environment.compile(rule.rule)
         message = environment.compile(rule.message_expression) if rule.message_expression else None
         try:
-            where = find_schema(rule.field_path, schema)[0] if rule.field_path else ""
+            where = find_schema_at_path(rule.field_path, schema)[0] if rule.field_path else ""
         except FieldPathError:
             where = ""
         yield CompiledRule(rule, program, message, uses_old_self(program), where)
@@ -141,7 +141,7 @@ class _Evaluation:
             self._evaluate_node(node, new, old, path, unchanged)
         if isinstance(new, list) and node.element is not None:
             for index, item in enumerate(new):
-                before = counterpart(new, old, index, node.schema)
+                before = find_old_counterpart(new, old, index, node.schema)
                 same = unchanged if is_absent(before) else before == item
                 here = path.index(index) if path else Path(f"[{index}]")
                 self._visit_value(node.element, item, None if is_absent(before) else before, here, unchanged=same)
@@ -152,7 +152,7 @@ class _Evaluation:
                     continue
                 before = old.get(name) if isinstance(old, dict) else None
                 same = before == item if isinstance(old, dict) else unchanged
-                self._visit_value(below, item, before, path_below(path, name, node.schema), unchanged=same)
+                self._visit_value(below, item, before, build_child_path(path, name, node.schema), unchanged=same)
 
     def _evaluate_node(self, node: _RuleNode, new: Any, old: Any, path: Path | None, unchanged: bool) -> None:
         shown_type = node.schema.props.type

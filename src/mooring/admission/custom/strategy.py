@@ -11,7 +11,13 @@ import msgspec
 
 from mooring.admission import meta
 from mooring.admission.custom import structure
-from mooring.admission.custom.validation import Check, Findings, compile_schema, errors_at_changed_values, unique
+from mooring.admission.custom.validation import (
+    Check,
+    Findings,
+    compile_schema,
+    drop_repeated_errors,
+    errors_at_changed_values,
+)
 from mooring.admission.strategy import Request, Strategy, SubresourceStrategy
 from mooring.api import errors as api_errors
 from mooring.api import field_errors, names
@@ -68,7 +74,7 @@ class CustomStrategy(Strategy[Dynamic]):
     @cached_property
     def cel_rules(self) -> "Rules | None":
         """Return the evaluator of the schema's CEL rules; None if the schema has no rules."""
-        if not structure.any_node(self.schema, lambda node: bool(node.props.validations)):
+        if not structure.has_matching_node(self.schema, lambda node: bool(node.props.validations)):
             return None
         from mooring.admission.custom.rules import Rules  # noqa: PLC0415 - brings the CEL engine in
 
@@ -80,7 +86,7 @@ class CustomStrategy(Strategy[Dynamic]):
 
     @cached_property
     def _has_list_types(self) -> bool:
-        return structure.any_node(self.schema, structure.has_list_type)
+        return structure.has_matching_node(self.schema, structure.has_list_type)
 
     @cached_property
     def _has_metadata_schema(self) -> bool:
@@ -111,25 +117,27 @@ class CustomStrategy(Strategy[Dynamic]):
             obj.metadata, namespaced=self.namespaced, name_check=names.dns1123_subdomain, any_finalizer=True
         )
         tree = self.tree(obj)
-        errors += unique(self._run_check(self.check, tree, None).errors)
+        errors += drop_repeated_errors(self._run_check(self.check, tree, None).errors)
         errors += self._validate_scale(obj)
-        errors += self.structure_errors(obj, None)
-        return errors + self.rule_errors(tree, None, errors, request)
+        errors += self.validate_structure(obj, None)
+        return errors + self.validate_rules(tree, None, errors, request)
 
     def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
         tree, before = self.tree(new), self.tree(old)
-        errors += self.errors_at_changes(self.check, tree, before, self.schema)
+        errors += self.validate_changed_values(self.check, tree, before, self.schema)
         errors += self._validate_scale(new)
-        errors += self.structure_errors(new, old)
-        return errors + self.rule_errors(tree, before, errors, request)
+        errors += self.validate_structure(new, old)
+        return errors + self.validate_rules(tree, before, errors, request)
 
     def warnings(self, new: Dynamic, old: Dynamic | None, request: Request) -> list[str]:
         if not new.metadata.finalizers:
             return []
         known = old.metadata.finalizers if old else ()
         return [
-            text for name in sorted(set(new.metadata.finalizers).difference(known)) for text in finalizer_warnings(name)
+            text
+            for name in sorted(set(new.metadata.finalizers).difference(known))
+            for text in find_finalizer_warnings(name)
         ]
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
@@ -137,14 +145,16 @@ class CustomStrategy(Strategy[Dynamic]):
         metadata = msgspec.to_builtins(obj.metadata) if self._has_metadata_schema or self.cel_rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
-    def errors_at_changes(
+    def validate_changed_values(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> Errors:
         """Run a schema check on a new value; return only the errors at values that differ from `old`."""
         found = self._run_check(check, new, base)
         if not found.errors:
             return []
-        return unique(errors_at_changed_values(zip(found.errors, found.places, strict=True), new, old, schema))
+        return drop_repeated_errors(
+            errors_at_changed_values(zip(found.errors, found.places, strict=True), new, old, schema)
+        )
 
     @staticmethod
     def _run_check(check: Check, value: Any, base: Path | None) -> Findings:
@@ -152,7 +162,7 @@ class CustomStrategy(Strategy[Dynamic]):
         check(value, None, findings)
         return findings
 
-    def structure_errors(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> Errors:
+    def validate_structure(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> Errors:
         """Return the errors in embedded objects, and duplicate list items unless the old object has any as well."""
         errors: Errors = []
         if embedded and self._has_embedded:
@@ -163,13 +173,13 @@ class CustomStrategy(Strategy[Dynamic]):
                 errors += doubles
         return errors
 
-    def rule_errors(self, new: Any, old: Any, errors: Errors, request: Request) -> Errors:
+    def validate_rules(self, new: Any, old: Any, errors: Errors, request: Request) -> Errors:
         """Return an error for each violated CEL rule; only one if schema `errors` prevent the evaluation."""
         if self.cel_rules is None:
             return []
         if any(error.type in _BLOCKING for error in errors):
             return [field_errors.invalid(None, None, _UNCHECKED)]
-        return self.cel_rules.errors(new, old, request.warn)
+        return self.cel_rules.validate(new, old, request.warn)
 
     def _validate_scale(self, obj: Dynamic) -> Errors:
         if self.scale is None:
@@ -191,11 +201,13 @@ class CustomStatusStrategy(SubresourceStrategy[Dynamic]):
         errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
         if "status" in new.content:
             before, schema = old.content.get("status"), main.schema.properties.get("status")
-            errors += main.errors_at_changes(main.status_check, new.content["status"], before, schema, Path("status"))
+            errors += main.validate_changed_values(
+                main.status_check, new.content["status"], before, schema, Path("status")
+            )
         if main.scale is not None:
             errors += validate_scale_status(new, main.scale)
-        errors += main.structure_errors(new, old, embedded=False)
-        return errors + main.rule_errors(main.tree(new), main.tree(old), errors, request)
+        errors += main.validate_structure(new, old, embedded=False)
+        return errors + main.validate_rules(main.tree(new), main.tree(old), errors, request)
 
 
 def validate_scale_status(obj: Dynamic, scale: CustomResourceSubresourceScale) -> Errors:
@@ -229,7 +241,7 @@ def _validate_replicas(obj: Dynamic, place: str) -> Errors:
     return []
 
 
-def finalizer_warnings(name: str) -> list[str]:
+def find_finalizer_warnings(name: str) -> list[str]:
     """Return warnings for one finalizer that is no qualified name, or has no `domain/` and is not Kubernetes' own."""
     begin = f'metadata.finalizers: "{name}": '
     found = [begin + wrong for wrong in names.label_key(name)]

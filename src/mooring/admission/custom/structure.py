@@ -17,7 +17,7 @@ _HOLDERS = (dict, list)
 _ABSENT = object()
 
 
-def any_node(schema: Structural, predicate: Callable[[Structural], bool]) -> bool:
+def has_matching_node(schema: Structural, predicate: Callable[[Structural], bool]) -> bool:
     """Return whether a predicate holds for any node of a structural schema."""
     pending = [schema]
     while pending:
@@ -39,7 +39,7 @@ def validate_embedded_objects(value: Any, schema: Structural, path: Path | None 
         if schema.props.embedded_resource and path is not None:
             errors += _validate_embedded_object(value, path)
         for name, child, item in _iterate_fields_with_schemas(value, schema):
-            errors += validate_embedded_objects(item, child, path_below(path, name, schema))
+            errors += validate_embedded_objects(item, child, build_child_path(path, name, schema))
     elif isinstance(value, list) and schema.items is not None and path is not None:
         for index, item in enumerate(value):
             errors += validate_embedded_objects(item, schema.items, path.index(index))
@@ -82,7 +82,7 @@ def validate_list_types(value: Any, schema: Structural, path: Path | None = None
     if isinstance(value, dict):
         for name, child, item in _iterate_fields_with_schemas(value, schema):
             if item.__class__ in _HOLDERS:
-                errors += validate_list_types(item, child, path_below(path, name, schema))
+                errors += validate_list_types(item, child, build_child_path(path, name, schema))
     elif isinstance(value, list) and path is not None:
         errors += _validate_duplicates(value, schema, path)
         if schema.items is not None:
@@ -121,7 +121,7 @@ def _iterate_fields_with_schemas(value: dict[str, Any], schema: Structural) -> I
             yield name, child, item
 
 
-def path_below(path: Path | None, name: str, schema: Structural) -> Path:
+def build_child_path(path: Path | None, name: str, schema: Structural) -> Path:
     """Return the path to a property, or to another key, of the value at `path` (None: the object itself)."""
     if path is None:
         return Path(name)

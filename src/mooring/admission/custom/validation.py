@@ -58,7 +58,7 @@ _SAFE_INTEGER = 2**53 - 1
 def validate(check: Check, value: Any, base: Path | None = None) -> Errors:
     findings = Findings(base)
     check(value, None, findings)
-    return unique(findings.errors)
+    return drop_repeated_errors(findings.errors)
 
 
 def compile_schema(schema: JSONSchemaProps) -> Check:
@@ -427,7 +427,7 @@ def format_number(value: float) -> str:
     return repr(value)
 
 
-def unique(errors: Errors) -> Errors:
+def drop_repeated_errors(errors: Errors) -> Errors:
     """Return the errors without repeated ones, which several `anyOf` schemas can cause."""
     if len(errors) < 2:
         return errors
@@ -452,7 +452,7 @@ def _is_unchanged(place: Place, new: Any, old: Any, schema: Structural | None) -
     for step in steps:
         if new == old:
             return True
-        old = counterpart(new, old, step, schema)
+        old = find_old_counterpart(new, old, step, schema)
         if old is _ABSENT:
             return False
         new = new[step] if not isinstance(new, dict) else new.get(step)
@@ -461,7 +461,7 @@ def _is_unchanged(place: Place, new: Any, old: Any, schema: Structural | None) -
     return bool(new == old)
 
 
-def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
+def find_old_counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
     """Return the value in `old` at the same field, or list-map item with equal keys; if there is none, a marker."""
     if isinstance(step, str):
         return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT

@@ -30,7 +30,7 @@ _ADVICE = (
 )
 
 
-def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
+def has_validation_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
     return any(node.validations for node in nodes)
 
 
@@ -57,7 +57,7 @@ class Expressions(msgspec.Struct):
     _known_nodes: "dict[tuple[bytes, bool], _RulePrograms | None]" = msgspec.field(default_factory=dict)
     """Cached node states, by the node's schema and whether it is the root."""
 
-    def errors(
+    def validate_node(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
     ) -> Errors:
         """Return the errors in one schema node's rules: syntax, types, estimated cost. Add the cost to the total.
@@ -133,7 +133,7 @@ class Expressions(msgspec.Struct):
             return []
         return [field_errors.forbidden(path, _format_excess(name, cost, MAX_RULE))]
 
-    def total_errors(self, path: Path) -> Errors:
+    def validate_total_cost(self, path: Path) -> Errors:
         """Return errors if the estimated costs of all rules, added up, exceed the limit for one schema; else none."""
         if self._total <= MAX_SCHEMA:
             return []

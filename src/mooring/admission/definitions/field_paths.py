@@ -16,11 +16,13 @@ class FieldPathError(ValueError):
     """Raised for a field path that is malformed or leads to no field of the schema; the message says why."""
 
 
-def find_schema(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tuple[str, JSONSchemaProps | None]:
+def find_schema_at_path(
+    text: str, schema: JSONSchemaProps, *, arrays: bool = True
+) -> tuple[str, JSONSchemaProps | None]:
     """Follow a path such as `.spec.color`; return its formatted path and its schema. Raise FieldPathError."""
     path: Path | None = None
     found: JSONSchemaProps | None = schema
-    for step in steps_of(text, arrays=arrays):
+    for step in split_field_path(text, arrays=arrays):
         if found is None:
             raise FieldPathError("does not refer to a valid field")
         if found.properties:
@@ -37,7 +39,7 @@ def find_schema(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> t
     return str(path) if path else "", found
 
 
-def steps_of(text: str, *, arrays: bool = True) -> list[str]:
+def split_field_path(text: str, *, arrays: bool = True) -> list[str]:
     """Split a path such as `.spec['color']` into field names. Raise FieldPathError if it is malformed."""
     tokens = iter(_TOKEN.findall(text))
     steps = []

@@ -16,8 +16,8 @@ from mooring.admission.custom.formats import NEW_FORMATS
 from mooring.admission.custom.rules import Rules
 from mooring.admission.custom.validation import compile_schema, known_format, validate
 from mooring.admission.definitions import structural
-from mooring.admission.definitions.expressions import Expressions, has_rules
-from mooring.admission.definitions.field_paths import FieldPathError, find_schema
+from mooring.admission.definitions.expressions import Expressions, has_validation_rules
+from mooring.admission.definitions.field_paths import FieldPathError, find_schema_at_path
 from mooring.admission.options import CustomOptions
 from mooring.api import apiextensions_v1 as v1
 from mooring.api import field_errors
@@ -109,7 +109,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         lenient = {name for name, broken in _BROKEN.items() if any(broken(node) for node in nodes)}
         return cls(options, frozenset(lenient), frozenset(rules), frozenset(same))
 
-    def errors(self, schema: v1.JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> Errors:
+    def validate_schema(self, schema: v1.JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> Errors:
         """Return the errors in one version's schema; `path` is that of the object that contains `openAPIV3Schema`."""
         here = path.child("openAPIV3Schema")
         nodes = list(structural.walk_schemas(schema))
@@ -121,14 +121,14 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         if not impossible:
             not_structural = structural.validate_structural(schema, here) or validate_defaults(schema, here)
             errors += not_structural
-            if not not_structural and has_rules(nodes):
+            if not not_structural and has_validation_rules(nodes):
                 expressions = Expressions(self.options, self.known_rules, version in self.unchanged)
         found = _SchemaWalk(self, expressions)
         found.visit(schema, here, _NodeContext(), is_root=True)
         errors += found.schema_errors + found.rule_errors
         errors += checks.invalid_if(not errors and impossible, here, "", impossible)
         if expressions is not None:
-            errors += expressions.total_errors(here)
+            errors += expressions.validate_total_cost(here)
         return errors
 
 
@@ -185,10 +185,10 @@ def _validate_own_default(schema: v1.JSONSchemaProps, path: Path, in_metadata: b
         if wrong := structure.validate_embedded_objects(value, node, path):
             return errors + wrong
     errors += validate(compile_schema(schema), value, path)
-    if errors or not has_rules(structural.walk_schemas(schema)):
+    if errors or not has_validation_rules(structural.walk_schemas(schema)):
         return errors
     rules = Rules(node)
-    return rules.errors(value, value, path=path) or rules.errors(value, None, path=path)
+    return rules.validate(value, value, path=path) or rules.validate(value, None, path=path)
 
 
 class _SchemaWalk:
@@ -222,7 +222,9 @@ class _SchemaWalk:
         for index, rule in enumerate(schema.validations):
             self.schema_errors += _find_rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
         if self._expressions and typed and schema.validations and len(self.schema_errors) == before:
-            self.rule_errors += self._expressions.errors(schema, path, place.times, place.uncorrelated, root=is_root)
+            self.rule_errors += self._expressions.validate_node(
+                schema, path, place.times, place.uncorrelated, root=is_root
+            )
 
     def _visit_fields(
         self, schema: v1.JSONSchemaProps, path: Path, place: _NodeContext, is_root: bool, typed: bool
@@ -413,7 +415,7 @@ def _find_rule_errors(schema: v1.JSONSchemaProps, rule: v1.ValidationRule, path:
         yield field_errors.invalid(path.child("fieldPath"), where, "must not contain line breaks")
     if where:
         try:
-            find_schema(where, schema)
+            find_schema_at_path(where, schema)
         except FieldPathError:
             yield field_errors.invalid(path.child("fieldPath"), where, "must be a valid path")
 
@@ -422,7 +424,7 @@ def _has_line_breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def schema_warnings(definition: v1.CustomResourceDefinition, options: CustomOptions) -> list[str]:
+def find_schema_warnings(definition: v1.CustomResourceDefinition, options: CustomOptions) -> list[str]:
     """Return warnings for a CustomResourceDefinition's schemas: unknown formats, and sets of objects or lists."""
     formats: list[str] = []
     sets: set[str] = set()

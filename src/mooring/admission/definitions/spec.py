@@ -14,7 +14,7 @@ from msgspec import structs
 
 from mooring.admission import checks
 from mooring.admission.definitions import schemas
-from mooring.admission.definitions.field_paths import FieldPathError, find_schema
+from mooring.admission.definitions.field_paths import FieldPathError, find_schema_at_path
 from mooring.admission.options import CustomOptions
 from mooring.admission.webhook_clients import validate_client_config, validate_review_versions
 from mooring.api import advisor_v1, field_errors, names
@@ -64,12 +64,12 @@ def validate(
     ]
     errors += checks.validate_items(spec.versions, SPEC.child("versions"), _validate_version, shared, validator)
     errors += _validate_versions_together(spec.versions, shared)
-    errors += checks.required_fields(spec.names, SPEC.child("names"), "plural", "singular", "kind", "listKind")
+    errors += checks.require_fields(spec.names, SPEC.child("names"), "plural", "singular", "kind", "listKind")
     errors += validate_names(spec.names, SPEC.child("names"))
     errors += _validate_shared_settings(spec, shared, validator)
     errors += _validate_conversion(spec, established=old is not None and v1.holds(old, v1.ESTABLISHED))
     fixed = ("spec.scope", "spec.names.kind") if old is not None and v1.holds(old, v1.ESTABLISHED) else ()
-    return errors + checks.immutable_fields(obj, old, *fixed, "spec.group", "spec.names.plural")
+    return errors + checks.forbid_changes(obj, old, *fixed, "spec.group", "spec.names.plural")
 
 
 def _find_shared_settings(versions: list[v1.CustomResourceDefinitionVersion]) -> _SharedSettings:
@@ -116,7 +116,7 @@ def _validate_version(
     ]
     schema = _get_schema(version)
     if schema is not None and shared.schema is None:
-        errors += validator.errors(
+        errors += validator.validate_schema(
             schema, path.child("schema"), version.name, has_status=has_status(version.subresources)
         )
     if version.subresources is not None and shared.subresources is None:
@@ -185,7 +185,7 @@ def _validate_shared_settings(
     if shared.schema is not None:
         any_status = any(has_status(version.subresources) for version in spec.versions)
         first = spec.versions[0].name
-        errors += validator.errors(shared.schema, SPEC.child("validation"), first, has_status=any_status)
+        errors += validator.validate_schema(shared.schema, SPEC.child("validation"), first, has_status=any_status)
     errors += checks.optional(shared.subresources, SPEC.child("subresources"), _validate_subresources)
     errors += _validate_columns(shared.columns or [], SPEC.child("additionalPrinterColumns"))
     if shared.selectable and shared.schema is None:
@@ -321,7 +321,7 @@ def _validate_selectable_fields(fields: list[v1.SelectableField], schema: v1.JSO
             errors.append(field_errors.required(here))
             continue
         try:
-            place, found = find_schema(each.json_path, schema, arrays=False)
+            place, found = find_schema_at_path(each.json_path, schema, arrays=False)
         except FieldPathError as error:
             errors.append(field_errors.invalid(here, each.json_path, f"is an invalid path: {error}"))
             continue

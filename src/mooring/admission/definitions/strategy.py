@@ -65,10 +65,10 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
     def warnings(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request
     ) -> list[str]:
-        from mooring.admission.definitions.schemas import schema_warnings  # noqa: PLC0415 - see above
+        from mooring.admission.definitions.schemas import find_schema_warnings  # noqa: PLC0415 - see above
 
-        known = schema_warnings(old, request.options.custom) if old else []
-        return [text for text in schema_warnings(new, request.options.custom) if text not in known]
+        known = find_schema_warnings(old, request.options.custom) if old else []
+        return [text for text in find_schema_warnings(new, request.options.custom) if text not in known]
 
 
 def _record_storage_version(obj: CustomResourceDefinition) -> None:

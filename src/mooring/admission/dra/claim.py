@@ -76,7 +76,7 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
             return []  # what is stored may use a gate that is off by now
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
         errors = _check_admin_access(obj.spec.spec.devices, request) if old is None else []
-        errors += checks.immutable_fields(obj, old, "spec")
+        errors += checks.forbid_changes(obj, old, "spec")
         errors += meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
         errors += forbid_other_fields(metadata, ("annotations", "labels"), here, "cannot be set")
@@ -118,11 +118,11 @@ def _find_admin_access_results(claim: v1.ResourceClaim) -> list[int]:
 def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
     status = new.status
     reserved = _STATUS.child("reservedFor")
-    errors = dra_names.validate_set(
+    errors = dra_names.validate_unique_list(
         status.reserved_for, MAX_RESERVED_FOR, reserved, _validate_consumer, lambda each: each.uid
     )
     held = _list_allocated_devices(status.allocation)
-    errors += dra_names.validate_set(
+    errors += dra_names.validate_unique_list(
         status.devices,
         len(status.devices),
         _STATUS.child("devices"),
@@ -154,21 +154,21 @@ def _identify_device(device: v1.AllocatedDeviceStatus) -> Device:
 
 
 def _validate_consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) -> Errors:
-    return checks.required_fields(consumer, path, "resource", "name", "uid")
+    return checks.require_fields(consumer, path, "resource", "name", "uid")
 
 
 def _validate_allocation(
     allocation: v1.AllocationResult, path: Path, claim: v1.DeviceClaim, request: Request
 ) -> Errors:
-    devices, known = path.child("devices"), requests.request_names(claim)
-    stored = requests.claim_tolerations(claim)
-    errors = dra_names.validate_list(
+    devices, known = path.child("devices"), requests.collect_request_names(claim)
+    stored = requests.collect_claim_tolerations(claim)
+    errors = dra_names.validate_bounded_list(
         allocation.devices.results,
         dra_names.MAX_REQUESTS,
         devices.child("results"),
         lambda result, here: _validate_allocation_result(result, here, known, stored, request),
     )
-    errors += dra_names.validate_list(
+    errors += dra_names.validate_bounded_list(
         allocation.devices.config,
         2 * dra_names.MAX_CONFIGS,  # from the class and from the claim
         devices.child("config"),
@@ -191,7 +191,7 @@ def _validate_allocation_result(
     errors = requests.validate_request_reference(result.request, path.child("request"), known)
     errors += dra_names.validate_driver_name(result.driver, path.child("driver"))
     errors += dra_names.validate_pool_name(result.pool, path.child("pool"))
-    errors += dra_names.validate_label(result.device, path.child("device"))
+    errors += dra_names.validate_dns_label(result.device, path.child("device"))
     errors += validate_binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
     # The scheduler copies the request's tolerations, which are stored already, whatever the state of the gate.
     numeric = request.options.comparison_operators
@@ -203,8 +203,8 @@ def _validate_allocation_configuration(
     config: v1.DeviceAllocationConfiguration, path: Path, known: requests.RequestNames
 ) -> Errors:
     errors = checks.require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
-    errors += requests.validate_references(config.requests, path.child("requests"), known)
-    return errors + requests.validate_opaque(config.opaque, path)
+    errors += requests.validate_request_references(config.requests, path.child("requests"), known)
+    return errors + requests.validate_opaque_configuration(config.opaque, path)
 
 
 def _validate_share_id(share_id: str | None, path: Path) -> Errors:
@@ -216,7 +216,7 @@ def _validate_share_id(share_id: str | None, path: Path) -> Errors:
 def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Device]) -> Errors:
     errors = dra_names.validate_driver_name(device.driver, path.child("driver"))
     errors += dra_names.validate_pool_name(device.pool, path.child("pool"))
-    errors += dra_names.validate_label(device.device, path.child("device"))
+    errors += dra_names.validate_dns_label(device.device, path.child("device"))
     errors += _validate_share_id(device.share_id, path)
     if _identify_device(device) not in held:
         shown = "/".join(filter(None, _identify_device(device)))
@@ -234,7 +234,7 @@ def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: 
 def _validate_network_data(data: v1.NetworkDeviceData, path: Path) -> Errors:
     errors = checks.limit_bytes(data.interface_name, 256, path.child("interfaceName"))
     errors += checks.limit_bytes(data.hardware_address, 128, path.child("hardwareAddress"))
-    return errors + dra_names.validate_set(data.ips, 16, path.child("ips"), _validate_interface_address)
+    return errors + dra_names.validate_unique_list(data.ips, 16, path.child("ips"), _validate_interface_address)
 
 
 def _validate_interface_address(address: str, path: Path) -> Errors:
@@ -251,8 +251,8 @@ def _validate_interface_address(address: str, path: Path) -> Errors:
 def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> Errors:
     """Return errors unless a device's binding conditions and failure conditions differ, and both or neither are set."""
     success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
-    errors = dra_names.validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
-    errors += dra_names.validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)
+    errors = dra_names.validate_unique_list(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
+    errors += dra_names.validate_unique_list(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)
     waited_for = frozenset(wanted)
     for index, condition in enumerate(failed):
         detail = "bindingFailureConditions must not overlap with bindingConditions"
@@ -269,13 +269,13 @@ class DeviceClassStrategy(Strategy[DeviceClass]):
         spec = obj.spec
         errors: Errors = []
         if old is None or spec.selectors != old.spec.selectors:
-            errors += requests.validate_selectors(spec.selectors, _SPEC.child("selectors"), request.options)
+            errors += requests.validate_device_selectors(spec.selectors, _SPEC.child("selectors"), request.options)
         if old is None or spec.config != old.spec.config:
-            errors += dra_names.validate_list(
+            errors += dra_names.validate_bounded_list(
                 spec.config,
                 dra_names.MAX_CONFIGS,
                 _SPEC.child("config"),
-                lambda each, here: requests.validate_opaque(each.opaque, here),
+                lambda each, here: requests.validate_opaque_configuration(each.opaque, here),
             )
         if spec.extended_resource_name is not None:
             errors += _validate_extended_resource(spec.extended_resource_name, _SPEC.child("extendedResourceName"))

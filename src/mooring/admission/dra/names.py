@@ -31,17 +31,17 @@ NODE_SELECTOR_RULES = NodeSelectorRules(
 """The node selector rules of devices, without version operators and CEL (KEP-5500)."""
 
 
-def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> Errors:
+def validate_bounded_list(items: list[T], limit: int, path: Path, check: Check[T]) -> Errors:
     """Return one `Too many` error for a list above the limit, else the errors of `check(item, path)` for all items."""
     if len(items) > limit:
         return [field_errors.too_many(path, len(items), limit)]
     return [error for index, item in enumerate(items) for error in check(item, path.index(index))]
 
 
-def validate_set(
+def validate_unique_list(
     items: list[T], limit: int, path: Path, check: Check[T], key: Callable[[T], Hashable] = lambda item: item
 ) -> Errors:
-    errors = validate_list(items, limit, path, check)
+    errors = validate_bounded_list(items, limit, path, check)
     if len(items) > limit:
         return errors
     seen = checks.Unique()
@@ -50,7 +50,7 @@ def validate_set(
     return errors
 
 
-def validate_label(name: str, path: Path) -> Errors:
+def validate_dns_label(name: str, path: Path) -> Errors:
     return names.validate(path, name, names.dns1123_label(name))
 
 

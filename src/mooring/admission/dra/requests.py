@@ -47,32 +47,32 @@ def drop_disabled_fields(claim: v1.DeviceClaim) -> None:
                 each.derived_attributes = []
 
 
-def request_names(claim: v1.DeviceClaim) -> RequestNames:
+def collect_request_names(claim: v1.DeviceClaim) -> RequestNames:
     """Return a claim's request names, each with the names of its `firstAvailable` subrequests."""
     return {request.name: frozenset(each.name for each in request.first_available) for request in claim.requests}
 
 
-def claim_tolerations(claim: v1.DeviceClaim) -> list[v1.DeviceToleration]:
+def collect_claim_tolerations(claim: v1.DeviceClaim) -> list[v1.DeviceToleration]:
     ways = (each for request in claim.requests for each in (request.exactly, *request.first_available))
     return [toleration for each in ways if each is not None for toleration in each.tolerations]
 
 
 def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionOptions) -> Errors:
-    context = _ClaimContext(options, request_names(claim))
-    errors = dra_names.validate_set(
+    context = _ClaimContext(options, collect_request_names(claim))
+    errors = dra_names.validate_unique_list(
         claim.requests,
         dra_names.MAX_REQUESTS,
         path.child("requests"),
         lambda request, here: _validate_device_request(request, here, context),
         lambda request: request.name,
     )
-    errors += dra_names.validate_list(
+    errors += dra_names.validate_bounded_list(
         claim.constraints,
         _MAX_CONSTRAINTS,
         path.child("constraints"),
         lambda constraint, here: _validate_device_constraint(constraint, here, context.known),
     )
-    return errors + dra_names.validate_list(
+    return errors + dra_names.validate_bounded_list(
         claim.config,
         dra_names.MAX_CONFIGS,
         path.child("config"),
@@ -80,7 +80,7 @@ def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionO
     )
 
 
-def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: AdmissionOptions) -> Errors:
+def validate_device_selectors(selectors: list[v1.DeviceSelector], path: Path, options: AdmissionOptions) -> Errors:
     def validate_selector(selector: v1.DeviceSelector, here: Path) -> Errors:
         if selector.cel is None:
             return [field_errors.required(here.child("cel"))]
@@ -88,10 +88,10 @@ def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: 
             selector.cel.expression, here.child("cel", "expression"), options.expression_checks.new_device
         )
 
-    return dra_names.validate_list(selectors, dra_names.MAX_SELECTORS, path, validate_selector)
+    return dra_names.validate_bounded_list(selectors, dra_names.MAX_SELECTORS, path, validate_selector)
 
 
-def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> Errors:
+def validate_opaque_configuration(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> Errors:
     here = path.child("opaque")
     if config is None:
         return [field_errors.required(here)]
@@ -104,24 +104,24 @@ def validate_request_reference(name: str, path: Path, known: RequestNames) -> Er
     parts = name.split("/")
     if len(parts) > 2:
         return [field_errors.invalid(path, name, _NOT_A_REQUEST)]
-    errors = [error for part in parts for error in dra_names.validate_label(part, path)]
+    errors = [error for part in parts for error in dra_names.validate_dns_label(part, path)]
     if parts[0] not in known or (len(parts) == 2 and parts[1] not in known[parts[0]]):
         errors.append(field_errors.invalid(path, name, _NOT_A_REQUEST))
     return errors
 
 
-def validate_references(references: list[str], path: Path, known: RequestNames) -> Errors:
-    return dra_names.validate_set(
+def validate_request_references(references: list[str], path: Path, known: RequestNames) -> Errors:
+    return dra_names.validate_unique_list(
         references, dra_names.MAX_REQUESTS, path, lambda name, here: validate_request_reference(name, here, known)
     )
 
 
 def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _ClaimContext) -> Errors:
-    errors = dra_names.validate_label(request.name, path.child("name"))
+    errors = dra_names.validate_dns_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
         errors += _validate_surplus_request(request.exactly, path.child("exactly"), context)
-        return errors + dra_names.validate_set(
+        return errors + dra_names.validate_unique_list(
             request.first_available,
             MAX_ALTERNATIVES,
             path.child("firstAvailable"),
@@ -132,12 +132,12 @@ def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Cl
         return errors + _validate_single_request(request.exactly, path.child("exactly"), context)
     if not request.first_available:
         return [*errors, field_errors.required(path, _ONE_OF)]
-    return errors + dra_names.validate_set(
+    return errors + dra_names.validate_unique_list(
         request.first_available,
         MAX_ALTERNATIVES,
         path.child("firstAvailable"),
         lambda each, here: (
-            dra_names.validate_label(each.name, here.child("name")) + _validate_single_request(each, here, context)
+            dra_names.validate_dns_label(each.name, here.child("name")) + _validate_single_request(each, here, context)
         ),
         lambda each: each.name,
     )
@@ -148,7 +148,7 @@ def _validate_single_request(
 ) -> Errors:
     options = context.options
     errors = _validate_class_name(request, path)
-    errors += validate_selectors(request.selectors, path.child("selectors"), options)
+    errors += validate_device_selectors(request.selectors, path.child("selectors"), options)
     errors += _validate_allocation_mode(request, path)
     return errors + validate_tolerations(
         request.tolerations, path.child("tolerations"), numeric=options.comparison_operators
@@ -186,7 +186,7 @@ def _validate_allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubReque
 
 
 def _validate_device_constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
-    errors = validate_references(constraint.requests, path.child("requests"), known)
+    errors = validate_request_references(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
     errors += checks.require(match is not None or distinct is not None, path, detail)
@@ -196,5 +196,5 @@ def _validate_device_constraint(constraint: v1.DeviceConstraint, path: Path, kno
 
 
 def _validate_claim_configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> Errors:
-    errors = validate_references(config.requests, path.child("requests"), known)
-    return errors + validate_opaque(config.opaque, path)
+    errors = validate_request_references(config.requests, path.child("requests"), known)
+    return errors + validate_opaque_configuration(config.opaque, path)

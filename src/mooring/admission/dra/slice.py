@@ -10,7 +10,7 @@ from itertools import pairwise
 from mooring.admission import checks
 from mooring.admission.dra import names as dra_names
 from mooring.admission.dra.claim import validate_binding_conditions
-from mooring.admission.dra.taints import set_time_added, validate_taint
+from mooring.admission.dra.taints import set_time_added, validate_device_taint
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
@@ -59,7 +59,7 @@ class ResourceSliceStrategy(Strategy[v1.ResourceSlice]):
         spec = obj.spec
         errors = dra_names.validate_driver_name(spec.driver, _SPEC.child("driver"))
         errors += _validate_resource_pool(spec.pool, _SPEC.child("pool"))
-        errors += checks.immutable_fields(obj, old, "spec.pool.name", "spec.driver", "spec.nodeName")
+        errors += checks.forbid_changes(obj, old, "spec.pool.name", "spec.driver", "spec.nodeName")
         errors += _validate_slice_nodes(spec)
         if spec.shared_counters and spec.devices:
             errors.append(field_errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
@@ -149,14 +149,14 @@ def _validate_devices_and_counters(spec: v1.ResourceSliceSpec, old: v1.ResourceS
     advanced = any(device.taints or device.consumes_counters for device in spec.devices)
     before = {device.name: device for device in old.devices} if old is not None else {}
     per_device = bool(spec.per_device_node_selection)
-    errors = dra_names.validate_set(
+    errors = dra_names.validate_unique_list(
         spec.devices,
         MAX_ADVANCED_DEVICES if advanced else MAX_DEVICES,
         _SPEC.child("devices"),
         lambda device, here: _validate_device(device, here, before.get(device.name), per_device),
         lambda device: device.name,
     )
-    return errors + dra_names.validate_set(
+    return errors + dra_names.validate_unique_list(
         spec.shared_counters,
         _MAX_COUNTER_SETS,
         _SPEC.child("sharedCounters"),
@@ -166,7 +166,7 @@ def _validate_devices_and_counters(spec: v1.ResourceSliceSpec, old: v1.ResourceS
 
 
 def _validate_device(device: v1.Device, path: Path, old: v1.Device | None, per_device: bool) -> Errors:
-    errors = dra_names.validate_label(device.name, path.child("name"))
+    errors = dra_names.validate_dns_label(device.name, path.child("name"))
     entries = len(device.attributes) + len(device.capacity)
     if entries > _MAX_ATTRIBUTES_AND_CAPACITIES:
         limit = _MAX_ATTRIBUTES_AND_CAPACITIES
@@ -181,8 +181,10 @@ def _validate_device(device: v1.Device, path: Path, old: v1.Device | None, per_d
             errors += dra_names.validate_qualified_name(name, here)
             errors += validate_capacity(capacity, here.key(name), shared=bool(device.allow_multiple_allocations))
     if old is None or old.taints != device.taints:
-        errors += dra_names.validate_list(device.taints, MAX_TAINTS, path.child("taints"), validate_taint)
-    errors += dra_names.validate_set(
+        errors += dra_names.validate_bounded_list(
+            device.taints, MAX_TAINTS, path.child("taints"), validate_device_taint
+        )
+    errors += dra_names.validate_unique_list(
         device.consumes_counters,
         _MAX_CONSUMPTIONS,
         path.child("consumesCounters"),
@@ -223,7 +225,7 @@ def _validate_counters(counters: dict[str, v1.Counter], path: Path) -> Errors:
         return [field_errors.required(path)]
     if len(counters) > _MAX_COUNTERS:
         return [field_errors.too_many(path, len(counters), _MAX_COUNTERS)]
-    return [error for name in counters for error in dra_names.validate_label(name, path)]
+    return [error for name in counters for error in dra_names.validate_dns_label(name, path)]
 
 
 _MAX_VALUES = 10
@@ -264,7 +266,7 @@ def _validate_capacity_values(policy: v1.CapacityRequestPolicy, capacity: Quanti
         detail = f"option is larger than capacity value: {capacity}"
         return [field_errors.invalid(at, str(value), detail)] if value > capacity else []
 
-    errors += dra_names.validate_set(values, _MAX_VALUES, here, validate_option)
+    errors += dra_names.validate_unique_list(values, _MAX_VALUES, here, validate_option)
     detail = "default value is not valid according to the requestPolicy"
     errors += checks.invalid_if(policy.default not in values, here, str(policy.default), detail)
     return errors

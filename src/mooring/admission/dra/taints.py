@@ -6,8 +6,8 @@ Tolerations support `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not s
 from collections.abc import Collection
 
 from mooring.admission import checks
-from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
-from mooring.admission.pod.tolerations import number_problems
+from mooring.admission.dra.names import validate_dns_label, validate_driver_name, validate_pool_name
+from mooring.admission.pod.tolerations import find_number_problems
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.field_errors import Errors
@@ -27,7 +27,7 @@ def set_time_added(taints: list[DeviceTaint], request: Request) -> None:
             taint.time_added = times.to_seconds(request.now)
 
 
-def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> Errors:
+def validate_device_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> Errors:
     """Return the errors of a device taint. An effect that is unchanged since `old` may be unknown."""
     errors = names.validate_label_key(taint.key, path.child("key"))
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
@@ -62,7 +62,7 @@ def _validate_device_toleration(toleration: DeviceToleration, path: Path, numeri
         case "Equal":
             errors += names.validate(here, value, names.label_value(value))
         case "Lt" | "Gt" if numeric:
-            errors += [field_errors.invalid(here, value, problem) for problem in number_problems(value)]
+            errors += [field_errors.invalid(here, value, problem) for problem in find_number_problems(value)]
         case "":
             errors.append(field_errors.required(path.child("operator")))
         case operator:
@@ -84,7 +84,9 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
 
     def validate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> Errors:
         errors = checks.optional(obj.spec.device_selector, Path("spec.deviceSelector"), _validate_taint_selector)
-        return errors + validate_taint(obj.spec.taint, Path("spec.taint"), old.spec.taint if old is not None else None)
+        return errors + validate_device_taint(
+            obj.spec.taint, Path("spec.taint"), old.spec.taint if old is not None else None
+        )
 
     def validate_status(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> Errors:
         here = Path("status.conditions")
@@ -95,4 +97,4 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
 def _validate_taint_selector(selector: DeviceTaintSelector, path: Path) -> Errors:
     errors = checks.optional(selector.driver, path.child("driver"), validate_driver_name)
     errors += checks.optional(selector.pool, path.child("pool"), validate_pool_name)
-    return errors + checks.optional(selector.device, path.child("device"), validate_label)
+    return errors + checks.optional(selector.device, path.child("device"), validate_dns_label)

@@ -1,7 +1,7 @@
 """Validate affinity and topology spread constraints, including label keys (KEP-3633)."""
 
 from mooring.admission import checks
-from mooring.admission.node_selector import validate_node_selector, validate_term
+from mooring.admission.node_selector import validate_node_selector, validate_node_selector_term
 from mooring.admission.pod.rules import PodRules
 from mooring.api import core_v1, field_errors, label_selector, names
 from mooring.api.field_errors import Errors
@@ -29,7 +29,7 @@ def validate_affinity(affinity: core_v1.Affinity, path: Path, rules: PodRules) -
 
 def validate_node_affinity(affinity: core_v1.NodeAffinity, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
-    selector_rules = rules.node_selector_rules()
+    selector_rules = rules.build_node_selector_rules()
     required = affinity.required_during_scheduling_ignored_during_execution
     if required is not None:
         errors += validate_node_selector(required, path.child(_REQUIRED), selector_rules)
@@ -37,7 +37,7 @@ def validate_node_affinity(affinity: core_v1.NodeAffinity, path: Path, rules: Po
         here = path.child(_PREFERRED).index(index)
         errors += _validate_weight(preferred.weight, here)
         term = here.child("preference")
-        errors += validate_term(preferred.preference, term, selector_rules, check_label_values=False)
+        errors += validate_node_selector_term(preferred.preference, term, selector_rules, check_label_values=False)
     return errors
 
 

@@ -1,7 +1,7 @@
 """Validate annotations that Kubernetes itself reads, on pods and pod templates."""
 
 from mooring.admission.pod.affinity import validate_node_affinity
-from mooring.admission.pod.rules import DELETION_COST, PodRules, deletion_cost_problem
+from mooring.admission.pod.rules import DELETION_COST, PodRules, find_deletion_cost_problem
 from mooring.admission.pod.security import containers_of
 from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.volume_sources import validate_local_path
@@ -28,7 +28,7 @@ def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, ru
     if MIRROR in annotations and not spec.node_name:
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(field_errors.invalid(path.key(MIRROR), annotations[MIRROR], detail))
-    cost = None if rules.invalid_deletion_cost else deletion_cost_problem(metadata)
+    cost = None if rules.invalid_deletion_cost else find_deletion_cost_problem(metadata)
     if cost is not None:
         errors.append(field_errors.invalid(path.key(DELETION_COST), cost, "must be a 32bit integer"))
     for key, value in annotations.items():

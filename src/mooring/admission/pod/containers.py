@@ -4,7 +4,7 @@ import msgspec
 
 from mooring.admission import checks, volume_sources
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
-from mooring.admission.pod.probes import ProbeContext, probe_context, validate_probes
+from mooring.admission.pod.probes import ProbeContext, build_probe_context, validate_probes
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
@@ -64,7 +64,7 @@ def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Pat
     """Return the errors of a pod's regular, init and ephemeral containers; `volumes` are the mountable ones by name."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
     pod = _ContainerContext(
-        volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules
+        volumes, claims, spec.restart_policy, spec.host_users is not False, build_probe_context(spec), rules
     )
     errors = _validate_regular_containers(spec.containers, path.child("containers"), pod)
     if spec.init_containers:

@@ -2,7 +2,7 @@
 
 import re
 
-from mooring.admission.pod.resources import aggregate_requests
+from mooring.admission.pod.resources import sum_container_requests
 from mooring.admission.strategy import set_empty, set_missing
 from mooring.api import core_v1
 from mooring.api.core_v1.container import HTTPGetAction
@@ -154,7 +154,7 @@ def _default_requests_to_limits(resources: core_v1.ResourceRequirements) -> None
 def _default_pod_requests(spec: core_v1.PodSpec, resources: core_v1.ResourceRequirements) -> None:
     if not resources.limits:
         return
-    for name, quantity in aggregate_requests(spec).items():
+    for name, quantity in sum_container_requests(spec).items():
         if is_pod_level(name) and not name.startswith("hugepages-"):
             resources.requests.setdefault(name, quantity)
     for name, limit in resources.limits.items():
@@ -179,7 +179,7 @@ def _default_volume(volume: core_v1.Volume) -> None:
     elif all(getattr(volume, name) is None for name in _VOLUME_SOURCES):
         volume.empty_dir = core_v1.EmptyDirVolumeSource()
     else:
-        default_source(volume)
+        default_volume_source(volume)
 
 
 def _default_file_mode(mode: int | None) -> int:
@@ -209,7 +209,7 @@ def _default_ephemeral(ephemeral: EphemeralVolumeSource) -> None:
         round_to_milli(template.spec.resources.requests)
 
 
-def default_source(spec: core_v1.PersistentVolumeSpec | core_v1.Volume) -> None:
+def default_volume_source(spec: core_v1.PersistentVolumeSpec | core_v1.Volume) -> None:
     """Set the defaults of those volume sources that both pods and PersistentVolumes have, in place."""
     if spec.host_path is not None:
         set_empty(spec.host_path, type="")

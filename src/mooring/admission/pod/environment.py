@@ -4,7 +4,7 @@ import re
 
 from mooring.admission import checks
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.volume_sources import no_backsteps
+from mooring.admission.volume_sources import forbid_backsteps
 from mooring.api import core_v1, field_errors, names
 from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
 from mooring.api.field_errors import Errors, FieldError
@@ -141,7 +141,9 @@ def _validate_file_key(selector: core_v1.FileKeySelector, path: Path, volumes: d
     elif volumes[selector.volume_name].empty_dir is None:
         detail = "referenced volume must be of type emptyDir"
         errors.append(field_errors.invalid(path.child("volumeName"), selector.volume_name, detail))
-    return errors + checks.require(selector.path, path.child("path")) + no_backsteps(selector.path, path.child("path"))
+    return (
+        errors + checks.require(selector.path, path.child("path")) + forbid_backsteps(selector.path, path.child("path"))
+    )
 
 
 _SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.spec import validate_pod_spec
-from mooring.admission.pod.warnings import pod_spec_warnings
+from mooring.admission.pod.warnings import find_pod_spec_warnings
 from mooring.api import codec
 from mooring.api.core_v1 import PodSpec
 from mooring.api.field_errors import Errors
@@ -19,11 +19,11 @@ from mooring.api.meta_v1 import ObjectMeta
 _MAX_SPECS = 4096
 
 
-class KnownSpecs:
+class ValidSpecCache:
     """A cache of valid PodSpecs by digest; new and updated pods have separate entries because their rules differ."""
 
     def __init__(self) -> None:
-        self._new = _ValidSpecs(pod_spec_warnings)
+        self._new = _ValidSpecs(find_pod_spec_warnings)
         self._changed = _ValidSpecs(lambda _spec, _path: [])
         self._last: tuple[PodSpec | None, bytes] = (None, b"")
 
@@ -41,7 +41,7 @@ class KnownSpecs:
         """Return the warnings about a PodSpec; from the cache if `validate` was last called with it."""
         last, content = self._last
         known = self._new.warnings.get(content) if last is spec else None
-        return pod_spec_warnings(spec, path) if known is None else known
+        return find_pod_spec_warnings(spec, path) if known is None else known
 
 
 class _ValidSpecs:

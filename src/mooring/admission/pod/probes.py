@@ -35,7 +35,7 @@ class ProbeContext(msgspec.Struct, frozen=True):
     os: str
 
 
-def probe_context(spec: PodSpec) -> ProbeContext:
+def build_probe_context(spec: PodSpec) -> ProbeContext:
     return ProbeContext(spec.termination_grace_period_seconds, spec.os.name if spec.os is not None else "")
 
 

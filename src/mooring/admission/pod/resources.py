@@ -74,7 +74,7 @@ def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path:
     if resources.claims:
         errors.append(field_errors.forbidden(path.child("claims"), "claims may not be set for Resources at pod-level"))
     errors += validate_resources(resources, frozenset(), path, pod_level=True)
-    for name, total in aggregate_requests(spec).items():
+    for name, total in sum_container_requests(spec).items():
         own = resources.requests.get(name)
         if is_pod_level(name) and own is not None and own < total:
             detail = f"must be greater than or equal to aggregate container requests of {total}"
@@ -98,11 +98,11 @@ def _validate_resource(
     if name in _CONTAINER_RESOURCES and (not pod_level or is_pod_level(name)):
         return errors  # the common case
     if pod_level:
-        problems = resource_problems(name)
+        problems = find_resource_name_problems(name)
         if not problems and not is_pod_level(name):
             errors.insert(0, field_errors.not_supported(path.key(name), name, _POD_RESOURCES))
     else:
-        problems = container_resource_problems(name)
+        problems = find_container_resource_problems(name)
     errors = [field_errors.invalid(path.key(name), name, problem) for problem in problems] + errors
     if (name in INTEGER_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
         errors.append(field_errors.invalid(path.key(name), quantity, "must be an integer"))
@@ -148,7 +148,7 @@ def _validate_claims(given: list[ResourceClaim], known: frozenset[str], path: Pa
     return errors
 
 
-def resource_problems(name: str) -> tuple[str, ...]:
+def find_resource_name_problems(name: str) -> tuple[str, ...]:
     problems = names.label_key(name)
     if not problems and "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith(_QUOTA_HUGE_PAGES):
         problems = ("must be a standard resource type or fully qualified",)
@@ -156,8 +156,8 @@ def resource_problems(name: str) -> tuple[str, ...]:
 
 
 @cache_short(1024)
-def container_resource_problems(name: str) -> tuple[str, ...]:
-    problems = resource_problems(name)
+def find_container_resource_problems(name: str) -> tuple[str, ...]:
+    problems = find_resource_name_problems(name)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
             problems += ("must be a standard resource for containers",)
@@ -190,11 +190,11 @@ def _is_multiple_of_page_size(name: str, quantity: Quantity) -> bool:
 _QOS_RESOURCES = ("cpu", "memory")
 
 
-def aggregate_requests(spec: PodSpec) -> dict[str, Quantity]:
+def sum_container_requests(spec: PodSpec) -> dict[str, Quantity]:
     return sum_containers(spec, lambda container: container.resources.requests)
 
 
-def aggregate_limits(spec: PodSpec) -> dict[str, Quantity]:
+def sum_container_limits(spec: PodSpec) -> dict[str, Quantity]:
     return sum_containers(spec, lambda container: container.resources.limits)
 
 

@@ -59,7 +59,7 @@ class PodRules(msgspec.Struct, frozen=True, kw_only=True):
         check = checks.stored_node if expression in self.node_expressions else checks.new_node
         return check(expression)
 
-    def node_selector_rules(self) -> NodeSelectorRules:
+    def build_node_selector_rules(self) -> NodeSelectorRules:
         return NodeSelectorRules(
             semver_operators=self.options.semver_operators,
             check_expression=self.check_node_expression if self.options.cel else None,
@@ -89,7 +89,7 @@ def rules_for_update(
             for requirement in term.match_expressions
             for value in requirement.values
         ),
-        invalid_deletion_cost=old_metadata is not None and deletion_cost_problem(old_metadata) is not None,
+        invalid_deletion_cost=old_metadata is not None and find_deletion_cost_problem(old_metadata) is not None,
         indivisible_huge_pages=uses_indivisible_huge_pages(old),
         nonlocal_token_paths=True,
         restarting_init_resize=any(
@@ -102,7 +102,7 @@ def rules_for_update(
         node_expressions=frozenset(
             expression for term in node_selector_terms(old) for expression in term.match_cel_expressions
         ),
-        too_new_fields=options.release_fields.too_new_in_pod_spec(old) if options.release_fields else frozenset(),
+        too_new_fields=options.release_fields.find_too_new_in_pod_spec(old) if options.release_fields else frozenset(),
     )
 
 
@@ -172,7 +172,7 @@ def uses_label_keys(spec: PodSpec) -> bool:
     return any(term.match_label_keys or term.mismatch_label_keys for term in pod_affinity_terms(spec))
 
 
-def deletion_cost_problem(metadata: ObjectMeta) -> str | None:
+def find_deletion_cost_problem(metadata: ObjectMeta) -> str | None:
     """Return the value of the annotation `pod-deletion-cost` if it is no 32-bit integer; None if valid or absent."""
     value = metadata.annotations.get(DELETION_COST)
     if value is None:

@@ -66,8 +66,8 @@ def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]
 def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path) -> Errors:
     errors: Errors = []
     for name, number in checks.fields(context, "fsGroup", "runAsUser", "runAsGroup"):
-        errors += checks.optional(number, path.child(name), validate_id)
-    errors += checks.validate_items(context.supplemental_groups, path.child("supplementalGroups"), validate_id)
+        errors += checks.optional(number, path.child(name), validate_user_id)
+    errors += checks.validate_items(context.supplemental_groups, path.child("supplementalGroups"), validate_user_id)
     if context.sysctls:
         errors += _validate_sysctls(context.sysctls, spec, path.child("sysctls"))
     errors += checks.optional_one_of(
@@ -85,7 +85,7 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
     return errors
 
 
-def validate_id(number: int, path: Path) -> Errors:
+def validate_user_id(number: int, path: Path) -> Errors:
     return [field_errors.invalid(path, number, problem) for problem in names.user_id(number)]
 
 
@@ -117,7 +117,7 @@ def _validate_sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Error
 def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> Errors:
     errors: Errors = []
     for name, number in checks.fields(context, "runAsUser", "runAsGroup"):
-        errors += checks.optional(number, path.child(name), validate_id)
+        errors += checks.optional(number, path.child(name), validate_user_id)
     if context.proc_mount is not None:
         errors += checks.optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
         if host_users and context.proc_mount == "Unmasked":

@@ -92,7 +92,7 @@ def _mount_account_token(spec: core_v1.PodSpec, account: core_v1.ServiceAccount)
         mount = core_v1.VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
         container.volume_mounts = [*container.volume_mounts, mount]
     if bare and not known:
-        spec.volumes = [*spec.volumes, token_volume(name)]
+        spec.volumes = [*spec.volumes, build_token_volume(name)]
 
 
 def _build_token_volume_name(account: core_v1.ServiceAccount) -> str:
@@ -100,7 +100,7 @@ def _build_token_volume_name(account: core_v1.ServiceAccount) -> str:
     return _VOLUME_PREFIX + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:5])
 
 
-def token_volume(name: str) -> core_v1.Volume:
+def build_token_volume(name: str) -> core_v1.Volume:
     """Return the projected volume for a pod's service account: token, CA certificate and namespace."""
     namespace = core_v1.ObjectFieldSelector(api_version="v1", field_path="metadata.namespace")
     certificate = core_v1.KeyToPath(key="ca.crt", path="ca.crt")

@@ -48,7 +48,7 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     if spec.hostname_override is not None:
         errors += _validate_hostname_override(spec, spec.hostname_override, path)
     if rules.options.release_fields is not None:
-        errors += rules.options.release_fields.problems_of_pod_spec(spec, path, rules.too_new_fields)
+        errors += rules.options.release_fields.validate_too_new_in_pod_spec(spec, path, rules.too_new_fields)
     return errors
 
 

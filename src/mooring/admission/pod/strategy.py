@@ -13,7 +13,7 @@ from mooring.admission.pod.resources import qos_class
 from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
 from mooring.admission.pod.service_account import set_service_account
 from mooring.admission.pod.spec import validate_pod_spec
-from mooring.admission.pod.warnings import pod_spec_warnings
+from mooring.admission.pod.warnings import find_pod_spec_warnings
 from mooring.admission.pod_security import enforcement as pod_security
 from mooring.admission.runtime_class import apply_runtime_class
 from mooring.admission.strategy import Request, Strategy, SubresourceStrategy, keep_status
@@ -91,7 +91,7 @@ class PodStrategy(Strategy[Pod]):
         if old is not None:
             return []
         known = request.known_specs
-        return pod_spec_warnings(new.spec, update.SPEC) if known is None else known.warnings(new.spec, update.SPEC)
+        return find_pod_spec_warnings(new.spec, update.SPEC) if known is None else known.warnings(new.spec, update.SPEC)
 
     def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
         """Raise Forbidden if a pod violates Pod Security or, on create, a LimitRange: updates cannot change that."""
@@ -137,7 +137,7 @@ class ResizeStrategy(SubresourceStrategy[Pod]):
 
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
-        new.spec = update.with_resources_of(new.spec, old.spec)
+        new.spec = update.replace_container_resources(new.spec, old.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:

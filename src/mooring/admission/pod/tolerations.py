@@ -87,14 +87,16 @@ def _validate_toleration_operator(toleration: Toleration, path: Path, options: A
             detail = "value must be empty when `operator` is 'Exists'"
             return [field_errors.invalid(path.child("operator"), value, detail)] if value else []
         case "Lt" | "Gt" if options.comparison_operators:
-            return [field_errors.invalid(path.child("value"), value, problem) for problem in number_problems(value)]
+            return [
+                field_errors.invalid(path.child("value"), value, problem) for problem in find_number_problems(value)
+            ]
         case "SemverLt" | "SemverGt" | "SemverEq" if options.semver_operators:
             return _validate_toleration_version(value, path.child("value"))
         case operator:
             return [field_errors.not_supported(path.child("operator"), operator, supported_operators(options))]
 
 
-def number_problems(value: str) -> list[str]:
+def find_number_problems(value: str) -> list[str]:
     """Return why a toleration's value is no 64-bit integer in canonical form; empty if it is one."""
     problems = []
     if not _CANONICAL.fullmatch(value):

@@ -13,7 +13,7 @@ from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import validate_image_spaces
 from mooring.admission.pod.resources import qos_class
 from mooring.admission.pod.rules import required_node_terms
-from mooring.admission.pod.security import validate_id
+from mooring.admission.pod.security import validate_user_id
 from mooring.api import core_v1, field_errors, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1.pod_status import ContainerStatus, PodExtendedResourceClaimStatus, PodIP
@@ -253,9 +253,9 @@ def _validate_container_users(statuses: list[ContainerStatus], path: Path, spec:
         if not 0 <= user.uid <= _MAX_USER_ID:
             detail = f"must be between 0 and {_MAX_USER_ID}, inclusive"
             errors.append(field_errors.invalid(here.child("uid"), user.uid, detail))
-        errors += validate_id(user.gid, here.child("gid"))
+        errors += validate_user_id(user.gid, here.child("gid"))
         for place, group in enumerate(user.supplemental_groups):
-            errors += validate_id(group, here.child("supplementalGroups").index(place))
+            errors += validate_user_id(group, here.child("supplementalGroups").index(place))
     return errors
 
 
@@ -266,7 +266,7 @@ def _validate_extended_resource_claim(status: PodExtendedResourceClaimStatus, sp
     requests = {each.name: each.resources.requests for each in (*spec.init_containers, *spec.containers)}
     errors += checks.require(status.request_mappings, mappings, "at least one request mapping is required")
     for index, each in enumerate(status.request_mappings):
-        here, given = mappings.index(index), checks.json_fields(each)
+        here, given = mappings.index(index), checks.get_fields_by_json_name(each)
         containers = "spec.initContainers{0} or spec.containers{0}"
         if each.container_name not in requests:
             detail = f"must match the name of an entry in {containers.format('.name')}"
@@ -353,7 +353,7 @@ def _find_differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any,
 _RESIZABLE = ("cpu", "memory")
 
 
-def with_resources_of(new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
+def replace_container_resources(new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
     """Return a copy of the old PodSpec with the resources and resize policies that containers have in `new`."""
     spec = copy_of(old)
     wanted = {container.name: container for container in (*new.containers, *new.init_containers)}

@@ -96,7 +96,7 @@ def _validate_keyed_volume(source: SecretVolumeSource | ConfigMapVolumeSource, p
 
 
 def _validate_key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
-    errors = checks.required_fields(item, path, "key", "path")
+    errors = checks.require_fields(item, path, "key", "path")
     errors += sources.validate_non_reserved_path(item.path, path.child("path"))
     return errors + sources.validate_file_mode(item.mode, path.child("mode"))
 
@@ -109,7 +109,7 @@ def _validate_downward_api_volume(source: pv.DownwardAPIVolumeSource, path: Path
 
 
 def _validate_downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
-    errors = checks.required_fields(file, path, "path")
+    errors = checks.require_fields(file, path, "path")
     errors += sources.validate_non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
         errors += validate_field_ref(file.field_ref, path.child("fieldRef"), _DOWNWARD_FIELDS)
@@ -156,7 +156,7 @@ def _validate_claim_template(template: PersistentVolumeClaimTemplate, path: Path
 
 
 def _validate_image_volume(source: pv.ImageVolumeSource, path: Path, context: _VolumeContext) -> Errors:
-    errors = checks.required_fields(source, path, "reference") if context.rules.is_pod else []
+    errors = checks.require_fields(source, path, "reference") if context.rules.is_pod else []
     return errors + sources.validate_pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
@@ -178,7 +178,7 @@ def _validate_volume_projection(
     errors: Errors = []
     for name, keyed in (("secret", projection.secret), ("configMap", projection.config_map)):
         if keyed is not None:
-            errors += checks.required_fields(keyed, path.child(name), "name")
+            errors += checks.require_fields(keyed, path.child(name), "name")
             for index, item in enumerate(keyed.items):
                 errors += _validate_key_to_path(item, path.child(name, "items").index(index))
                 errors += _validate_unique_file_path(item.path, keyed.name, volume, paths)
@@ -213,7 +213,7 @@ def _validate_unique_file_path(file: str, shown: str, path: Path, paths: set[str
 def _validate_token_projection(
     token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _VolumeContext
 ) -> Errors:
-    errors = checks.token_lifetime(token.expiration_seconds or 0, path.child("expirationSeconds"))
+    errors = checks.validate_token_lifetime(token.expiration_seconds or 0, path.child("expirationSeconds"))
     if not token.path:
         errors.append(field_errors.required(volume.child("path")))
     elif not context.rules.nonlocal_token_paths:

@@ -39,7 +39,7 @@ _DEPRECATED_ATTRIBUTES = [
 ]
 
 
-def source_deprecations(volume: core_v1.Volume | core_v1.PersistentVolumeSpec, path: Path) -> Iterator[str]:
+def find_deprecated_sources(volume: core_v1.Volume | core_v1.PersistentVolumeSpec, path: Path) -> Iterator[str]:
     """Yield a warning for each source of a volume that Kubernetes has deprecated."""
     for attribute, name in _DEPRECATED_ATTRIBUTES:
         if getattr(volume, attribute, None) is not None:
@@ -47,7 +47,7 @@ def source_deprecations(volume: core_v1.Volume | core_v1.PersistentVolumeSpec, p
             yield f"{here}: deprecated in {_DEPRECATED_SOURCES[name]}"
 
 
-def pod_spec_warnings(spec: core_v1.PodSpec, path: Path) -> list[str]:
+def find_pod_spec_warnings(spec: core_v1.PodSpec, path: Path) -> list[str]:
     return [
         *_find_node_selector_warnings(spec, path),
         *_find_affinity_warnings(spec, path),
@@ -140,7 +140,7 @@ def _find_container_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]
     containers = [*containers_of(spec, path)]
     for container, here in containers:
         if container.resources.limits or container.resources.requests:
-            yield from fraction_warnings(container.resources, here, "memory", "ephemeral-storage")
+            yield from find_fraction_warnings(container.resources, here, "memory", "ephemeral-storage")
         yield from _find_variable_warnings(container, here)
     yield from _find_port_warnings(containers)
 
@@ -148,13 +148,15 @@ def _find_container_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]
 def _find_volume_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
     for index, volume in enumerate(spec.volumes):
         here = path.child("volumes").index(index)
-        yield from source_deprecations(volume, here)
+        yield from find_deprecated_sources(volume, here)
         if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
             resources = volume.ephemeral.volume_claim_template.spec.resources
-            yield from fraction_warnings(resources, here.child("ephemeral", "volumeClaimTemplate", "spec"), "storage")
+            yield from find_fraction_warnings(
+                resources, here.child("ephemeral", "volumeClaimTemplate", "spec"), "storage"
+            )
 
 
-def fraction_warnings(
+def find_fraction_warnings(
     resources: core_v1.ResourceRequirements | core_v1.VolumeResourceRequirements, path: Path, *wanted: str
 ) -> Iterator[str]:
     """Yield a warning for each limit and request of the resources `wanted` that is not a whole number of bytes."""

@@ -367,7 +367,7 @@ class Check(msgspec.Struct, frozen=True):
     rules: dict[int, Rule]
     instead_of: str = ""
 
-    def rule(self, minor: int) -> Rule | None:
+    def find_rule(self, minor: int) -> Rule | None:
         since = max((version for version in self.rules if version <= minor), default=None)
         return None if since is None else self.rules[since]
 
@@ -427,7 +427,7 @@ def pod_security_rules(level: str, minor: int) -> tuple[Rule, ...]:
     """Return the rules of a Pod Security level at a Kubernetes minor version, in the order of Kubernetes' messages."""
     if level not in (BASELINE, RESTRICTED):
         return ()
-    stricter = [check for check in _RESTRICTED if level == RESTRICTED and check.rule(minor)]
+    stricter = [check for check in _RESTRICTED if level == RESTRICTED and check.find_rule(minor)]
     needless = {check.instead_of for check in stricter}
     checks = [check for check in _BASELINE if check.name not in needless] + stricter
-    return tuple(rule for check in checks if (rule := check.rule(minor)) is not None)
+    return tuple(rule for check in checks if (rule := check.find_rule(minor)) is not None)

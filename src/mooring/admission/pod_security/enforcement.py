@@ -62,7 +62,7 @@ def security_labels(labels: dict[str, str]) -> dict[str, str]:
 
 def _find_violations(standard: Standard, pod: Subject, request: Request) -> list[Violation]:
     newest = min(NEWEST, request.options.pod_security_minor)
-    found = (rule(pod) for rule in pod_security_rules(standard.level, standard.minor(newest)))
+    found = (rule(pod) for rule in pod_security_rules(standard.level, standard.resolve_minor(newest)))
     return [violation for violation in found if violation is not None]
 
 

@@ -31,7 +31,7 @@ class Standard(msgspec.Struct, frozen=True):
     def strictness(self) -> int:
         return LEVELS.index(self.level)
 
-    def minor(self, newest: int) -> int:
+    def resolve_minor(self, newest: int) -> int:
         """Return the minor version of this standard; `newest` if it is `latest` or a later version."""
         return newest if self.version == _LATEST else min(int(self.version.removeprefix("v1.")), newest)
 

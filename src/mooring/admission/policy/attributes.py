@@ -45,13 +45,13 @@ class GroupVersionKind(NamedTuple):
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def tree(self) -> Tree:
+    def to_tree(self) -> Tree:
         """Return group, version and kind as a JSON dict, which is shared: callers must not change it."""
         return _tree_of(self)
 
     @classmethod
     @lru_cache(maxsize=1024)
-    def of(cls, kind: Kind) -> "GroupVersionKind":
+    def of_kind(cls, kind: Kind) -> "GroupVersionKind":
         return cls(kind.group, kind.version, kind.kind)
 
 
@@ -62,13 +62,13 @@ class GroupVersionResource(NamedTuple):
     version: str
     resource: str
 
-    def tree(self) -> Tree:
+    def to_tree(self) -> Tree:
         """Return group, version and resource as a JSON dict, which is shared: callers must not change it."""
         return _tree_of(self)
 
     @classmethod
     @lru_cache(maxsize=1024)
-    def of(cls, kind: Kind) -> "GroupVersionResource":
+    def of_kind(cls, kind: Kind) -> "GroupVersionResource":
         return cls(kind.group, kind.version, kind.plural)
 
 
@@ -133,7 +133,7 @@ class Attributes(msgspec.Struct, kw_only=True):
         return self.kind.group == GROUP and self.kind.kind in EXEMPT
 
     @property
-    def is_of_namespace(self) -> bool:
+    def is_for_namespaces(self) -> bool:
         """Return whether the request's resource is `namespaces`."""
         return self.resource.group == "" and self.resource.resource == "namespaces"
 
@@ -168,14 +168,14 @@ class Attributes(msgspec.Struct, kw_only=True):
             found = self._trees[place] = codec.to_tree(shown)
         return found
 
-    def equivalents(self) -> list[Kind]:
+    def list_equivalent_kinds(self) -> list[Kind]:
         """Return the kinds of the request's resource in all served groups and versions, its own included."""
         if not self.scheme.is_served(self.resource_kind):
             return [self.resource_kind]
         return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
 
-    def kind_in(self, equivalent: Kind) -> GroupVersionKind:
+    def get_equivalent_object_kind(self, equivalent: Kind) -> GroupVersionKind:
         """Return the kind of the request's object when the request is seen as one for an equivalent resource."""
         if self.kind.kind != self.resource_kind.kind:
             return self.kind  # a Scale has the same kind for every resource
-        return GroupVersionKind.of(equivalent)
+        return GroupVersionKind.of_kind(equivalent)

@@ -1,8 +1,8 @@
 """A policy with its bindings and parameters, common to validating and mutating policies.
 
-`Bound.invocations` yields the matching bindings for a request, each with its parameters, the objects that the binding
-selects. `PolicyLookups` provides namespaces, objects and authorization. A policy or binding that refers to something
-that does not exist becomes a `Problem`, with Kubernetes' message.
+`PolicyWithBindings.invocations` yields the matching bindings for a request, each with its parameters, the objects that
+the binding selects. `PolicyLookups` provides namespaces, objects and authorization. A policy or binding that refers to
+something that does not exist becomes a `ConfigurationProblem`, with Kubernetes' message.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, build_variables
 from mooring.admission.policy.matching import Index, Matcher, RequestView
-from mooring.admission.policy.strategy import declared_type
+from mooring.admission.policy.strategy import to_declarable_type
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import label_selector
 from mooring.api.errors import StatusError
@@ -117,12 +117,12 @@ class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
     matcher: Matcher | None
 
     @classmethod
-    def of(cls, binding: B) -> "BoundBinding[B]":
+    def from_binding(cls, binding: B) -> "BoundBinding[B]":
         resources = binding.spec.match_resources
-        return cls(binding, None if resources is None else Matcher.of(resources))
+        return cls(binding, None if resources is None else Matcher.from_match_resources(resources))
 
 
-class Problem(NamedTuple):
+class ConfigurationProblem(NamedTuple):
     """A record (no exception) of a configuration error of a policy or binding, such as a missing parameter object."""
 
     policy: str
@@ -160,20 +160,20 @@ class Invocation(NamedTuple, Generic[B]):
     params: Tree | None
 
 
-class Bound(Generic[P, B]):
+class PolicyWithBindings(Generic[P, B]):
     """A policy with its bindings and their matchers. Subclasses compile its expressions (`program`) on first use."""
 
     program: Any
 
     def __init__(self, policy: P, bindings: Iterable[B]) -> None:
         self.policy = policy
-        self.bindings = [BoundBinding.of(each) for each in bindings]
+        self.bindings = [BoundBinding.from_binding(each) for each in bindings]
         constraints = policy.spec.match_constraints
-        self.matcher = Matcher.of(constraints) if constraints is not None else Matcher()
+        self.matcher = Matcher.from_match_resources(constraints) if constraints is not None else Matcher()
 
         self.name = policy.metadata.name
         self.ignores_errors = policy.spec.failure_policy == v1.IGNORE
-        self.is_plain = (
+        self.matches_by_rules_only = (
             policy.spec.param_kind is None
             and self.matcher.selects_all
             and all(each.matcher is None for each in self.bindings)
@@ -190,7 +190,7 @@ class Bound(Generic[P, B]):
         self,
         attributes: Attributes,
         cluster: PolicyLookups,
-        problems: list[Problem],
+        problems: list[ConfigurationProblem],
         by_rules: RequestView | None = None,
     ) -> Iterator[Invocation[B]]:
         """Yield each matching binding with each of its parameter objects; append configuration errors to `problems`."""
@@ -206,7 +206,7 @@ class Bound(Generic[P, B]):
             if self.policy.spec.param_kind is not None:
                 find_param_kind(self.policy.spec.param_kind, cluster)
         except (ConfigurationError, StatusError) as error:
-            problems.append(Problem(self.name, "", f"failed to configure policy: {error}"))
+            problems.append(ConfigurationProblem(self.name, "", f"failed to configure policy: {error}"))
             return
         for each in self.bindings:
             try:
@@ -215,7 +215,7 @@ class Bound(Generic[P, B]):
                 found = self._find_binding_params(each.binding, attributes, cluster)
             except (ConfigurationError, StatusError) as error:
                 name = each.binding.metadata.name
-                problems.append(Problem(self.name, name, f"failed to configure binding: {error}"))
+                problems.append(ConfigurationProblem(self.name, name, f"failed to configure binding: {error}"))
                 continue
             for params in found:
                 yield Invocation(match, each.binding, params)
@@ -224,16 +224,19 @@ class Bound(Generic[P, B]):
         return find_params(self.policy.spec.param_kind, binding.spec.param_ref, attributes.namespace, cluster)
 
 
-K = TypeVar("K", bound=Bound[Any, Any])
+K = TypeVar("K", bound=PolicyWithBindings[Any, Any])
 
 
-class BoundPolicies(Generic[P, B, K]):
+class PoliciesWithBindings(Generic[P, B, K]):
     """The policies of a cluster that have bindings. Unchanged ones in `before` are reused with their compiled CEL."""
 
     policy_class: Callable[[P, list[B]], K]
 
     def __init__(
-        self, policies: Iterable[P] = (), bindings: Iterable[B] = (), before: "BoundPolicies[P, B, K] | None" = None
+        self,
+        policies: Iterable[P] = (),
+        bindings: Iterable[B] = (),
+        before: "PoliciesWithBindings[P, B, K] | None" = None,
     ) -> None:
         by_policy: dict[str, list[B]] = {}
         for binding in sorted(bindings, key=lambda each: each.metadata.name):
@@ -269,7 +272,7 @@ class Compiler:
         for each in variables:
             found = compile_expression(self.environment(each.expression), each.expression)
             self.variables[each.name] = found
-            self._types[each.name] = DYN if found.error else declared_type(found.program.output_type)
+            self._types[each.name] = DYN if found.error else to_declarable_type(found.program.output_type)
         self._environment = self.environment()
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
@@ -282,33 +285,35 @@ class Compiler:
         return compile_expression(made, expression, results)
 
 
-def invocation_variables(
+def get_invocation_variables(
     invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: ReadSet = EVERYTHING
 ) -> dict[str, Any]:
     """Return the CEL variables of a policy invocation, parameters included; `seen` says which fields are read."""
-    kept = cel_variables(invocation.match, attributes, cluster, seen)
+    kept = get_cel_variables(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
-def cel_variables(match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet) -> dict[str, Any]:
+def get_cel_variables(
+    match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet
+) -> dict[str, Any]:
     """Return a request's CEL variables without parameters; cached for policies that see it in the same version."""
     place = (match, seen)
     kept: dict[str, Any] | None = attributes.derived.get(place)
     if kept is None:
-        namespace = namespace_variable(attributes, cluster)
+        namespace = build_namespace_variable(attributes, cluster)
         kept = build_variables(attributes, match, namespace=namespace, decide=cluster.decide, seen=seen)
         attributes.derived[place] = kept
     return kept
 
 
-def namespace_variable(attributes: Attributes, cluster: PolicyLookups) -> Tree | None:
+def build_namespace_variable(attributes: Attributes, cluster: PolicyLookups) -> Tree | None:
     """Return the CEL variable `namespaceObject`; None for Namespaces and other cluster-scoped objects."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None
     return cluster.namespace(attributes.namespace)
 
 
-def visible_namespace_fields(tree: Tree) -> Tree:
+def select_visible_namespace_fields(tree: Tree) -> Tree:
     """Return a Namespace's JSON, reduced to spec, status and those metadata fields that policies may read."""
     metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN_METADATA}
     return {"metadata": metadata, **{key: tree[key] for key in ("spec", "status") if key in tree}}

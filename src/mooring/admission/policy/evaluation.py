@@ -52,7 +52,7 @@ class Budget:
         if each.error:
             return Outcome(error=f"compilation error: {each.error}")
         outcome, cost = evaluate_program(each.program, activation)
-        self.spend(cost + activation.take_cost())
+        self.spend(cost + activation.pop_cost())
         if outcome.error:
             return Outcome(error=f"expression '{each.expression}' resulted in error: {outcome.error}")
         return outcome
@@ -88,7 +88,7 @@ class Activation(dict[str, Any]):
     def add_cost(self, cost: int) -> None:
         self._cost += cost
 
-    def take_cost(self) -> int:
+    def pop_cost(self) -> int:
         """Return the cost of composed variables evaluated since the last call, and reset it to 0."""
         cost, self._cost = self._cost, 0
         return cost
@@ -199,10 +199,10 @@ def request_tree(attributes: Attributes, match: RequestView) -> Tree:
     user = attributes.user
     user_info = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
     tree: Tree = {
-        "kind": match.kind.tree(),
-        "resource": match.resource.tree(),
-        "requestKind": attributes.kind.tree(),
-        "requestResource": attributes.resource.tree(),
+        "kind": match.kind.to_tree(),
+        "resource": match.resource.to_tree(),
+        "requestKind": attributes.kind.to_tree(),
+        "requestResource": attributes.resource.to_tree(),
         "operation": attributes.operation,
         "userInfo": {key: value for key, value in user_info.items() if value},
         "dryRun": attributes.dry_run,

@@ -1,6 +1,6 @@
 """Match requests against the rules and selectors of policies, bindings and webhooks.
 
-    matcher = Matcher.of(policy.spec.match_constraints)
+    matcher = Matcher.from_match_resources(policy.spec.match_constraints)
     view = matcher.match(attributes, namespace_labels)     # the matched kind and resource, None if it does not match
 
 Rules name operations, groups, versions, resources with subresources, a scope and names. With the match policy
@@ -52,7 +52,7 @@ def _includes_or_wildcard(wanted: Sequence[str], found: str) -> bool:
 def _scope_matches(scope: str | None, attributes: Attributes) -> bool:
     if scope is None or scope == ANY:
         return True
-    namespaced = bool(attributes.namespace) and not attributes.is_of_namespace
+    namespaced = bool(attributes.namespace) and not attributes.is_for_namespaces
     return namespaced == (scope == "Namespaced")
 
 
@@ -70,12 +70,12 @@ def match_any_rule(
             return RequestView(attributes.kind, attributes.resource)
     if match_policy != v1.EQUIVALENT:
         return None
-    others = [each for each in attributes.equivalents() if each is not attributes.resource_kind]
+    others = [each for each in attributes.list_equivalent_kinds() if each is not attributes.resource_kind]
     for rule in rules if others else ():
         for each in others:
-            resource = GroupVersionResource.of(each)
+            resource = GroupVersionResource.of_kind(each)
             if rule_matches(rule, attributes, resource) and _name_matches(rule, attributes.name):
-                return RequestView(attributes.kind_in(each), resource)
+                return RequestView(attributes.get_equivalent_object_kind(each), resource)
     return None
 
 
@@ -96,7 +96,7 @@ class Matcher:
     object_selector: LabelSelector | None = None
 
     @classmethod
-    def of(cls, resources: v1.MatchResources) -> "Matcher":
+    def from_match_resources(cls, resources: v1.MatchResources) -> "Matcher":
         return cls(
             resources.resource_rules,
             resources.exclude_resource_rules,
@@ -153,9 +153,13 @@ class Matcher:
 
     def _namespace_matches(self, attributes: Attributes, namespace_labels: NamespaceLabels) -> bool:
         selector = self._namespaces
-        if selector is EVERYTHING or (not attributes.namespace and not attributes.is_of_namespace):
+        if selector is EVERYTHING or (not attributes.namespace and not attributes.is_for_namespaces):
             return True  # cluster-scoped objects are never excluded
-        if attributes.is_of_namespace and not attributes.subresource and attributes.operation in (v1.CREATE, v1.UPDATE):
+        if (
+            attributes.is_for_namespaces
+            and not attributes.subresource
+            and attributes.operation in (v1.CREATE, v1.UPDATE)
+        ):
             return attributes.obj is not None and selector.matches(attributes.obj.metadata.labels)
         return selector.matches(namespace_labels(attributes.namespace))
 
@@ -220,5 +224,5 @@ class Index(Generic[C]):
 def _may_match_without_names(matcher: Matcher, attributes: Attributes) -> bool:
     kinds = [attributes.resource]
     if matcher.match_policy == v1.EQUIVALENT:
-        kinds += [GroupVersionResource.of(each) for each in attributes.equivalents()]
+        kinds += [GroupVersionResource.of_kind(each) for each in attributes.list_equivalent_kinds()]
     return any(rule_matches(rule, attributes, kind) for rule in matcher.rules for kind in kinds)

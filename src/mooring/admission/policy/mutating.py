@@ -1,8 +1,8 @@
 """Apply MutatingAdmissionPolicies to an object, one after the other.
 
 A mutation is an expression that returns an `Object{…}`, which is merged like server-side apply, or a list of
-`JSONPatch{…}`. `Patching` merges, patches and decodes trees. A failure of a policy rejects the request with Kubernetes'
-message, unless its failure policy is `Ignore`.
+`JSONPatch{…}`. `JsonOperations` merges, patches and decodes trees. A failure of a policy rejects the request with
+Kubernetes' message, unless its failure policy is `Ignore`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class MutationError(Exception):
     """Raised if a mutation fails to evaluate or to apply; the message is Kubernetes'."""
 
 
-class Patching(Protocol):
+class JsonOperations(Protocol):
     """Interface of the JSON operations that mutating policies need. They raise MutationError if they fail."""
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
@@ -60,7 +60,7 @@ class _PolicyInvocation(NamedTuple):
         return (self.policy.name, self.invocation.binding.metadata.name, *param)
 
 
-class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissionPolicyBinding]):
+class MutatingPolicy(bound.PolicyWithBindings[v1.MutatingAdmissionPolicy, v1.MutatingAdmissionPolicyBinding]):
     """A MutatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
     @cached_property
@@ -84,7 +84,7 @@ class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissio
         policy_invocation: _PolicyInvocation,
         attributes: Attributes,
         cluster: bound.PolicyLookups,
-        patching: Patching,
+        patching: JsonOperations,
         reinvocation: evaluation.Reinvocation,
         *,
         checks: list[bound.Check],
@@ -93,7 +93,7 @@ class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissio
         conditions, mutations, variables = self.program
         invocation = policy_invocation.invocation
         try:
-            if not conditions.are_met(bound.invocation_variables(invocation, attributes, cluster)):
+            if not conditions.are_met(bound.get_invocation_variables(invocation, attributes, cluster)):
                 return
         except evaluation.ConditionError as error:
             yield str(error)
@@ -105,7 +105,9 @@ class MutatingPolicy(bound.Bound[v1.MutatingAdmissionPolicy, v1.MutatingAdmissio
             tree = attributes.object_tree(kind)
             if tree is None:
                 continue
-            activation = evaluation.Activation(bound.invocation_variables(invocation, attributes, cluster), variables)
+            activation = evaluation.Activation(
+                bound.get_invocation_variables(invocation, attributes, cluster), variables
+            )
             began, problem, made = perf_counter(), "", None
             try:
                 made = _apply_mutation(mutation, activation, tree, kind, patching)
@@ -130,7 +132,7 @@ def _apply_mutation(
     activation: evaluation.Activation,
     tree: Tree,
     kind: GroupVersionKind,
-    patching: Patching,
+    patching: JsonOperations,
 ) -> Tree | None:
     if mutation.program.error:
         raise MutationError(mutation.program.error)
@@ -193,7 +195,7 @@ def to_json(value: Any) -> Any:
 
 
 class MutatingPolicies(
-    bound.BoundPolicies[v1.MutatingAdmissionPolicy, v1.MutatingAdmissionPolicyBinding, MutatingPolicy]
+    bound.PoliciesWithBindings[v1.MutatingAdmissionPolicy, v1.MutatingAdmissionPolicyBinding, MutatingPolicy]
 ):
     """The MutatingAdmissionPolicies of a cluster that have bindings."""
 
@@ -203,7 +205,7 @@ class MutatingPolicies(
         self,
         attributes: Attributes,
         cluster: bound.PolicyLookups,
-        patching: Patching,
+        patching: JsonOperations,
         reinvocation: evaluation.Reinvocation | None = None,
         asked: list[tuple[str, str]] | None = None,
         *,
@@ -214,10 +216,10 @@ class MutatingPolicies(
         """
         reinvocation = reinvocation or evaluation.Reinvocation()
         checks = [] if checks is None else checks
-        problems: list[tuple[MutatingPolicy, bound.Problem]] = []
+        problems: list[tuple[MutatingPolicy, bound.ConfigurationProblem]] = []
         policy_invocations: list[_PolicyInvocation] = []
         for policy, match in self._index.candidates_with_views(attributes):
-            own: list[bound.Problem] = []
+            own: list[bound.ConfigurationProblem] = []
             policy_invocations += [
                 _PolicyInvocation(policy, each) for each in policy.invocations(attributes, cluster, own, match)
             ]
@@ -231,12 +233,15 @@ class MutatingPolicies(
                 asked.append((policy.name, binding))
             messages = [*policy.mutate(policy_invocation, attributes, cluster, patching, reinvocation, checks=checks)]
             if not policy.ignores_errors:
-                failed += [(_format_problem(bound.Problem(policy.name, binding, each)), "Invalid") for each in messages]
+                failed += [
+                    (_format_problem(bound.ConfigurationProblem(policy.name, binding, each)), "Invalid")
+                    for each in messages
+                ]
         if failed:
             raise _build_rejection(attributes, failed)
 
 
-def _format_problem(problem: bound.Problem) -> str:
+def _format_problem(problem: bound.ConfigurationProblem) -> str:
     if problem.binding:
         return f"policy '{problem.policy}' with binding '{problem.binding}' denied request: {problem.message}"
     return f"policy {go_quote(problem.policy)} denied request: {problem.message}"

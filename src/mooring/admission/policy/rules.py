@@ -24,7 +24,7 @@ _COMPILING, _EACH_CHARACTER = 400, 4
 Environments = Callable[[], Environment]
 
 
-def default_rules(rules: Iterable[v1.RuleWithOperations]) -> None:
+def default_match_rules(rules: Iterable[v1.RuleWithOperations]) -> None:
     """Set the scope of match rules without one to `*`, in place."""
     for rule in rules:
         set_missing(rule, scope=_ANY)
@@ -33,7 +33,7 @@ def default_rules(rules: Iterable[v1.RuleWithOperations]) -> None:
 def default_match_resources(match: v1.MatchResources) -> None:
     match.match_policy = match.match_policy or v1.EQUIVALENT
     set_missing(match, namespace_selector=LabelSelector(), object_selector=LabelSelector())
-    default_rules([*match.resource_rules, *match.exclude_resource_rules])
+    default_match_rules([*match.resource_rules, *match.exclude_resource_rules])
 
 
 def require_choice(value: str | None, choices: Collection[str], path: Path) -> Errors:
@@ -60,10 +60,10 @@ def _validate_named_match_rule(rule: v1.NamedRuleWithOperations, path: Path) -> 
         here = path.child("resourceNames").index(index)
         errors += names.validate(here, name, names.path_segment_name(name))
         errors += seen.add(name, here)
-    return errors + validate_rule(rule, path)
+    return errors + validate_match_rule(rule, path)
 
 
-def validate_rule(rule: v1.RuleWithOperations, path: Path) -> Errors:
+def validate_match_rule(rule: v1.RuleWithOperations, path: Path) -> Errors:
     operations, here = rule.operations, path.child("operations")
     errors = checks.require(operations, here)
     if len(operations) > 1 and _ANY in operations:

@@ -65,7 +65,7 @@ class _PolicyCompiler:
         if self._variables is not None:
             self._variables[name] = found
 
-    def errors(self, text: str, path: Path, results: Sequence[str], **environment: bool) -> Errors:
+    def validate_expression(self, text: str, path: Path, results: Sequence[str], **environment: bool) -> Errors:
         return rules.validate_expression(self.environment(text, **environment), text, path, results)
 
 
@@ -250,16 +250,16 @@ def _validate_variables(variables: Sequence[v1.Variable], compiler: _PolicyCompi
         environment = compiler.environment(text)
         errors += rules.validate_expression(environment, text, at, ())
         found = compile_expression(environment, text)
-        compiler.declare_variable(each.name, declared_type(found.program.output_type) if not found.error else DYN)
+        compiler.declare_variable(each.name, to_declarable_type(found.program.output_type) if not found.error else DYN)
     return errors
 
 
-def declared_type(found: Type) -> Type:
+def to_declarable_type(found: Type) -> Type:
     """Return the CEL type of a composed variable, by its expression's type; dyn where Kubernetes has no declaration."""
     if found.name in _DECLARABLE:
         return found
     if found.kind in (Kind.LIST, Kind.MAP):
-        return Type(found.kind, found.name, tuple(declared_type(each) for each in found.params))
+        return Type(found.kind, found.name, tuple(to_declarable_type(each) for each in found.params))
     return DYN
 
 
@@ -268,12 +268,12 @@ def _validate_validation(each: v1.Validation, path: Path, compiler: _PolicyCompi
     if not each.expression.strip():
         errors.append(field_errors.required(path.child("expression"), "expression is not specified"))
     else:
-        errors += compiler.errors(each.expression, path.child("expression"), ("bool",))
+        errors += compiler.validate_expression(each.expression, path.child("expression"), ("bool",))
     here = path.child("messageExpression")
     if each.message_expression and not each.message_expression.strip():
         errors.append(field_errors.invalid(here, each.message_expression, "must be non-empty if specified"))
     elif each.message_expression:
-        errors += compiler.errors(each.message_expression, here, ("string",), authorizer=False)
+        errors += compiler.validate_expression(each.message_expression, here, ("string",), authorizer=False)
     here, message = path.child("message"), each.message.strip()
     if each.message and not message:
         errors.append(field_errors.invalid(here, each.message, "must be non-empty if specified"))

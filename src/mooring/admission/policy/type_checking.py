@@ -11,7 +11,7 @@ from mooring.admission import checks
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import GroupVersionKind
 from mooring.admission.policy.compiling import compile_expression
-from mooring.admission.policy.strategy import declared_type
+from mooring.admission.policy.strategy import to_declarable_type
 from mooring.api.admissionregistration_v1 import ExpressionWarning, ParamKind, ValidatingAdmissionPolicy
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.kinds import GroupVersion
@@ -28,7 +28,7 @@ _Types = tuple[ObjectType, ...]
 """The CEL type of a kind, and its nested types."""
 
 
-def expression_warnings(
+def find_expression_warnings(
     policy: ValidatingAdmissionPolicy, scheme: Scheme, definitions: Collection[CustomResourceDefinition] = ()
 ) -> list[ExpressionWarning]:
     """Return a warning for each expression that has type errors with any of the kinds which the policy's rules name."""
@@ -59,17 +59,17 @@ class _TypeLookup(NamedTuple):
     scheme: Scheme
     definitions: Collection[CustomResourceDefinition]
 
-    def resource(self, group: str, version: str, resource: str) -> tuple[GroupVersionKind, _Types] | None:
+    def find_resource_types(self, group: str, version: str, resource: str) -> tuple[GroupVersionKind, _Types] | None:
         kind = self.scheme.resource(group, version, resource)
         if kind is not None and kind.custom is None:
-            return GroupVersionKind.of(kind), declare_struct(kind.type, kind.kind)
+            return GroupVersionKind.of_kind(kind), declare_struct(kind.type, kind.kind)
         for each in self.definitions:
             if (each.spec.group, each.spec.names.plural) == (group, resource):
                 types = _build_custom_types(each, version, each.spec.names.kind)
                 return None if types is None else (GroupVersionKind(group, version, each.spec.names.kind), types)
         return None
 
-    def params(self, wanted: ParamKind | None) -> _Types | None:
+    def find_param_types(self, wanted: ParamKind | None) -> _Types | None:
         if wanted is None:
             return None
         name = f"params.{wanted.kind}"
@@ -104,14 +104,14 @@ def _find_matched_kinds(policy: ValidatingAdmissionPolicy, known: _TypeLookup) -
             continue
         for group in rule.api_groups:
             for version in rule.api_versions:
-                kinds = (known.resource(group, version, each) for each in rule.resources if "/" not in each)
+                kinds = (known.find_resource_types(group, version, each) for each in rule.resources if "/" not in each)
                 found |= dict(each for each in kinds if each is not None)
     return found
 
 
 def _build_environment(policy: ValidatingAdmissionPolicy, types: _Types, known: _TypeLookup) -> Environment:
     variables: dict[str, Type] = {"object": types[0].type, "oldObject": types[0].type}
-    params = known.params(policy.spec.param_kind)
+    params = known.find_param_types(policy.spec.param_kind)
     if params is not None:
         variables["params"] = params[0].type
         types += params
@@ -119,5 +119,5 @@ def _build_environment(policy: ValidatingAdmissionPolicy, types: _Types, known: 
     declared: dict[str, Type] = {}
     for each in policy.spec.variables:
         found = compile_expression(with_variables(base, declared, each.expression), each.expression)
-        declared[each.name] = DYN if found.error else declared_type(found.program.output_type)
+        declared[each.name] = DYN if found.error else to_declarable_type(found.program.output_type)
     return with_variables(base, declared)

@@ -1,7 +1,7 @@
 """Evaluate ValidatingAdmissionPolicies on a request.
 
 `ValidatingPolicies.validate` evaluates every matching policy for every binding and set of parameters, and returns a
-`PolicyResult`: denials, warnings and audit annotations. `rejection` builds the error of the first denial, with
+`PolicyResult`: denials, warnings and audit annotations. `build_rejection` builds the error of the first denial, with
 Kubernetes' message. Evaluation is pure; ``apiserver/extension/policies.py`` and advice act on the result.
 """
 
@@ -81,7 +81,7 @@ class PolicyResult(msgspec.Struct):
         return texts
 
 
-def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
+def build_rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
     """Return the API error for the first denial in a result; None if no policy denies the request."""
     if not result.denials:
         return None
@@ -105,7 +105,7 @@ class _CompiledValidation(msgspec.Struct, frozen=True):
     message: Compiled | None
 
 
-class ValidatingPolicy(bound.Bound[v1.ValidatingAdmissionPolicy, v1.ValidatingAdmissionPolicyBinding]):
+class ValidatingPolicy(bound.PolicyWithBindings[v1.ValidatingAdmissionPolicy, v1.ValidatingAdmissionPolicyBinding]):
     """A ValidatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
     def __init__(
@@ -113,7 +113,9 @@ class ValidatingPolicy(bound.Bound[v1.ValidatingAdmissionPolicy, v1.ValidatingAd
     ) -> None:
         super().__init__(policy, bindings)
         spec = policy.spec
-        self.is_plain = self.is_plain and not (spec.match_conditions or spec.audit_annotations or spec.variables)
+        self.matches_by_rules_only = self.matches_by_rules_only and not (
+            spec.match_conditions or spec.audit_annotations or spec.variables
+        )
         """Whether it has only match rules and validations, so that all of its bindings give the same result."""
         self.asked = [(self.name, each.binding.metadata.name) for each in self.bindings]
 
@@ -129,10 +131,10 @@ class ValidatingPolicy(bound.Bound[v1.ValidatingAdmissionPolicy, v1.ValidatingAd
         result: PolicyResult,
         by_rules: RequestView | None = None,
     ) -> None:
-        problems: list[bound.Problem] = []
+        problems: list[bound.ConfigurationProblem] = []
         for invocation in self.invocations(attributes, cluster, problems, by_rules):
             result.asked.append((self.name, invocation.binding.metadata.name))
-            values = bound.invocation_variables(invocation, attributes, cluster, seen)
+            values = bound.get_invocation_variables(invocation, attributes, cluster, seen)
             self.program.run(invocation.binding, values, result)
         if not self.ignores_errors:
             result.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
@@ -183,11 +185,11 @@ class _CompiledPolicy:
             decided = [self._evaluate_timed(rule, activation, budget) for rule in self._rules]
             annotations = [self._evaluate_annotation(key, each, values) for key, each in self._annotations]
         except (evaluation.ConditionError, evaluation.OutOfBudgetError) as error:
-            recorder.record(0, _FailedValidation(str(error), is_ignored=self._ignores), 0)
+            recorder.record_failure(0, _FailedValidation(str(error), is_ignored=self._ignores), 0)
             return
         for index, (finding, seconds) in enumerate(decided):
             if finding is not None:
-                recorder.record(index, finding, seconds)
+                recorder.record_failure(index, finding, seconds)
         for key, value, problem in annotations:
             if problem:
                 recorder.deny_for_annotation(problem)
@@ -196,7 +198,7 @@ class _CompiledPolicy:
                 if value not in result.annotations[f"{self._name}/{key}"]:
                     result.annotations[f"{self._name}/{key}"].append(value)
 
-    def all_hold(self, values: Tree) -> bool:
+    def passes_all_validations(self, values: Tree) -> bool:
         """Return whether all validations pass within budget: a fast check. On False, `run` finds out why."""
         if self._evaluators is None:
             return False
@@ -276,7 +278,7 @@ class _ActionRecorder:
         self._binding = binding
         self._result = result
 
-    def record(self, index: int, finding: _FailedValidation, seconds: float) -> None:
+    def record_failure(self, index: int, finding: _FailedValidation, seconds: float) -> None:
         message = finding.message
         if finding.is_ignored:
             self._record_metric("allow", message, seconds)
@@ -311,7 +313,7 @@ class _ActionRecorder:
 
 
 class ValidatingPolicies(
-    bound.BoundPolicies[v1.ValidatingAdmissionPolicy, v1.ValidatingAdmissionPolicyBinding, ValidatingPolicy]
+    bound.PoliciesWithBindings[v1.ValidatingAdmissionPolicy, v1.ValidatingAdmissionPolicyBinding, ValidatingPolicy]
 ):
     """The ValidatingAdmissionPolicies of a cluster that have bindings."""
 
@@ -334,10 +336,10 @@ class ValidatingPolicies(
         last: RequestView | None = None
         values: Tree = {}
         for policy, match in asked.policies:
-            if match is not None and policy.is_plain:  # the common case
+            if match is not None and policy.matches_by_rules_only:  # the common case
                 if match is not last:
-                    last, values = match, bound.cel_variables(match, attributes, cluster, seen)
-                if policy.program.all_hold(values):
+                    last, values = match, bound.get_cel_variables(match, attributes, cluster, seen)
+                if policy.program.passes_all_validations(values):
                     result.asked += policy.asked
                     continue
             policy.evaluate(attributes, cluster, seen, result, match)
@@ -346,7 +348,7 @@ class ValidatingPolicies(
     def _find_candidates(self, attributes: Attributes) -> "_CandidatePolicies":
         if len(self._candidates) >= MAX_CACHED_KEYS:
             self._candidates.clear()
-        asked = self._candidates[attributes.match_key] = _CandidatePolicies.of(
+        asked = self._candidates[attributes.match_key] = _CandidatePolicies.from_index(
             self._index.candidates_with_views(attributes)
         )
         return asked
@@ -359,7 +361,7 @@ class _CandidatePolicies(NamedTuple):
     seen: evaluation.ReadSet
 
     @classmethod
-    def of(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_CandidatePolicies":
+    def from_index(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_CandidatePolicies":
         return cls(
             policies, evaluation.find_reads(each for policy, _ in policies for each in policy.program.expressions)
         )

@@ -76,11 +76,11 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
     given = _tree_without_metadata(made)
     fields = options.release_fields
     if fields:
-        fields.drop(made, None)
+        fields.reset_disabled(made, None)
     strategy.prepare_for_create(made, _create_request(obj, options, now))
     problems = strategy.validate_create(made, _create_request(obj, options, now))
     refused: dict[str, str] = {}
-    for problem in problems + (fields.problems(made, None) if fields else []):
+    for problem in problems + (fields.validate_too_new(made, None) if fields else []):
         if problem.field.startswith("metadata.") or problem.detail == IN_BOTH:
             continue  # no gate decides about the one; the other was merged when the object was created
         refused.setdefault(problem.field, str(problem))

@@ -190,8 +190,8 @@ class _CompiledPolicies:
             scheme=self._scheme,
             operation=operation,
             resource_kind=kind,
-            kind=GroupVersionKind.of(kind),
-            resource=GroupVersionResource.of(kind),
+            kind=GroupVersionKind.of_kind(kind),
+            resource=GroupVersionResource.of_kind(kind),
             namespace=obj.metadata.name if of_namespace else obj.metadata.namespace,
             name=obj.metadata.name,
             obj=obj,
@@ -199,7 +199,7 @@ class _CompiledPolicies:
         )
 
     def _evaluate(self, attributes: Attributes) -> Verdict:
-        from mooring.admission.policy.validating import rejection  # noqa: PLC0415 - see `__init__`
+        from mooring.admission.policy.validating import build_rejection  # noqa: PLC0415 - see `__init__`
 
         verdict = Verdict(called=self._webhooks.called_for(attributes))
         if attributes.is_policy:
@@ -222,20 +222,20 @@ class _CompiledPolicies:
             verdict.changed = attributes.obj
         verdict.asked += [("ValidatingAdmissionPolicy", *each) for each in judgement.asked]
         verdict.denials, verdict.warnings, verdict.audited = judgement.denials, judgement.warnings, judgement.failures
-        refused = rejection(judgement, attributes)
+        refused = build_rejection(judgement, attributes)
         verdict.refused = refused.status.message if refused is not None else ""
         return verdict
 
     # -- what policies may know of the cluster
 
     def namespace(self, name: str) -> Tree:
-        from mooring.admission.policy.bound import visible_namespace_fields  # noqa: PLC0415 - see `__init__`
+        from mooring.admission.policy.bound import select_visible_namespace_fields  # noqa: PLC0415 - see `__init__`
 
         found = self._namespaces.get(name)
         labels = {"kubernetes.io/metadata.name": name}
         if found is None:  # a manifest may leave it to others to make the namespace
             return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"phase": "Active"}}
-        tree = visible_namespace_fields(codec.to_tree(found))
+        tree = select_visible_namespace_fields(codec.to_tree(found))
         tree["metadata"] = {**tree["metadata"], "labels": {**labels, **found.metadata.labels}}
         return tree
 

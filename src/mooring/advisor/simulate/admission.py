@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
-from mooring.admission.pod.known_specs import KnownSpecs
+from mooring.admission.pod.known_specs import ValidSpecCache
 from mooring.admission.registry import find_strategy
 from mooring.admission.strategy import Priority, Request
 from mooring.advisor.policies.evaluation import PolicyEvaluator, Verdict
@@ -52,7 +52,7 @@ class Admission:
         self.rules = rules
         """The quotas and limits of namespaces; created and deleted objects change the usage."""
         self._lookups = _SimulatedLookups(cluster, rules)
-        self._known_specs = KnownSpecs()
+        self._known_specs = ValidSpecCache()
         self.policies = PolicyEvaluator(())
         """The admission policies of the cluster."""
         self.references = References(Snapshot(""))

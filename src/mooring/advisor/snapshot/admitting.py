@@ -79,7 +79,7 @@ def _priority(found: PriorityClass) -> Priority:
     return Priority(found.metadata.name, found.value, found.preemption_policy or "PreemptLowerPriority")
 
 
-class Admitted(NamedTuple):
+class AdmissionResult(NamedTuple):
     """The result of admitting a new object: the refusal (empty if admitted) and the warnings."""
 
     refusal: str = ""
@@ -91,16 +91,16 @@ class Admitted(NamedTuple):
 
 def admit(
     obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None, namespace: str = DEFAULT_NAMESPACE
-) -> Admitted:
+) -> AdmissionResult:
     """Set an object's defaults and, if it is new, admit it, in place; return the refusal and warnings."""
     strategy = find_strategy(type(obj))
     if strategy is None:
-        return Admitted()
+        return AdmissionResult()
     if strategy.namespaced:
         obj.metadata.namespace = obj.metadata.namespace or namespace
     strategy.default(obj)
     if obj.metadata.uid or not isinstance(obj, Pod | PersistentVolumeClaim):
-        return Admitted()
+        return AdmissionResult()
     options = options or AdmissionOptions()
     request = Request(options=options, lookups=facts, now=datetime.now(UTC), namespace=obj.metadata.namespace)
     try:
@@ -108,10 +108,10 @@ def admit(
             strategy.mutate(obj, None, request)
         strategy.admit(obj, None, request)
     except errors.StatusError as refusal:
-        return Admitted(str(refusal))
+        return AdmissionResult(str(refusal))
     if isinstance(obj, Pod):
         drop_disabled_fields(obj.spec, None, options, request.warn)
         merge_label_keys(obj, options)
         obj.status.phase = obj.status.phase or "Pending"
     no_room = facts.quota_refusal(obj) if isinstance(facts, ClusterLookups) else ""
-    return Admitted(no_room, tuple(request.warnings))
+    return AdmissionResult(no_room, tuple(request.warnings))

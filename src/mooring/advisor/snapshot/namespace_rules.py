@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.admission.accounting.enforcement import Change, is_in_scope, usage_after
+from mooring.admission.accounting.enforcement import Change, compute_usage_after, is_in_scope
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Evaluators, Usage, add_usage
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod_security.enforcement import security_labels
@@ -95,7 +95,7 @@ class NamespaceRules:
             return ""
         change = Change(evaluator, obj, None)
         try:
-            charges = [(quota, usage_after(quota.object, quota.used, change)) for quota in quotas]
+            charges = [(quota, compute_usage_after(quota.object, quota.used, change)) for quota in quotas]
         except errors.StatusError as refusal:
             return refusal.status.message
         for quota, after in charges:
@@ -108,7 +108,7 @@ class NamespaceRules:
         evaluator = self._evaluator(obj) if quotas else None
         if evaluator is not None:
             for quota in quotas:
-                quota.used = usage_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
+                quota.used = compute_usage_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
 
     def refusal_if_recreated(self, obj: Resource) -> str:
         """Return why quotas would refuse an object if it were deleted and created again; empty if they allow it."""
@@ -120,10 +120,10 @@ class NamespaceRules:
             quota.used = used
         return refusal
 
-    def usage(self, obj: Resource) -> Usage:
+    def compute_usage(self, obj: Resource) -> Usage:
         """Return the amounts by which an object adds to quotas, by resource."""
         evaluator = self._evaluator(obj)
-        return {} if evaluator is None else evaluator.usage(obj)
+        return {} if evaluator is None else evaluator.compute_usage(obj)
 
     def room_for(self, obj: Resource, number: int) -> tuple[int, str]:
         """Return how many of a number of identical objects the quotas admit, and the refusal of the next one."""
@@ -146,7 +146,7 @@ class NamespaceRules:
             now = self._now or (lambda: datetime.now(UTC))
             self._evaluators = Evaluators(self._options or AdmissionOptions(), now)
         try:
-            return self._evaluators.of(hub_of(type(obj)))
+            return self._evaluators.find_evaluator(hub_of(type(obj)))
         except ValueError:
             return None  # no kind of Kubernetes' own
 
@@ -156,6 +156,6 @@ class NamespaceRules:
             for obj in snapshot.all(kind) if snapshot is not None else ():
                 evaluator = self._evaluator(obj) if obj.metadata.namespace == quota.metadata.namespace else None
                 if evaluator is not None and is_in_scope(quota.spec, evaluator, obj):
-                    add_usage(used, evaluator.usage(obj))
+                    add_usage(used, evaluator.compute_usage(obj))
         hard = quota.spec.hard
         return replace(quota, status=ResourceQuotaStatus(hard=hard, used={name: used.get(name, ZERO) for name in hard}))

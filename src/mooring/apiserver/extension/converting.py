@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission.pipeline import new_uid
+from mooring.admission.pipeline import generate_uid
 from mooring.api import codec, errors
 from mooring.api.apiextensions_v1 import WebhookClientConfig, WebhookConversion
 from mooring.api.dynamic import Dynamic, normalize, of_own
@@ -108,7 +108,7 @@ class Converting(Stored):
     async def _call(self, objects: Sequence[Tree], api_version: str) -> list[Tree]:
         """Send objects to the webhook; return them converted, in the same order. Raise InternalError if that fails."""
         subject = f"{objects[0].get('apiVersion')}, Kind={objects[0].get('kind')}"
-        uid = new_uid()
+        uid = generate_uid()
         review = {
             "kind": "ConversionReview",
             "apiVersion": f"{_GROUP}/{self._review}",

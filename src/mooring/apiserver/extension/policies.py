@@ -110,13 +110,13 @@ class PolicyStep(KindsFollower):
         result = self._validating.validate(attributes, self)
         if result.is_quiet:
             return
-        from mooring.admission.policy.validating import rejection  # noqa: PLC0415 - see `_refresh`
+        from mooring.admission.policy.validating import build_rejection  # noqa: PLC0415 - see `_refresh`
 
         self._metrics.record_validation(result.checks)
         for text in result.warning_texts:
             add_warning(attributes.warnings, text)
         attributes.audit_annotations.update(result.audit_annotations)
-        refused = rejection(result, attributes)
+        refused = build_rejection(result, attributes)
         if refused is not None:
             raise refused
 
@@ -164,6 +164,6 @@ class PolicyStep(KindsFollower):
 
 
 def _namespace(kv: KeyValue) -> Tree:
-    from mooring.admission.policy.bound import visible_namespace_fields  # noqa: PLC0415 - most servers have no policies
+    from mooring.admission.policy.bound import select_visible_namespace_fields  # noqa: PLC0415 - most servers have no policies
 
-    return visible_namespace_fields(msgspec.json.decode(kv.value))
+    return select_visible_namespace_fields(msgspec.json.decode(kv.value))

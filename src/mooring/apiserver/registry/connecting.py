@@ -27,7 +27,7 @@ async def admit_connection(context: HandlerContext, request: Request, route: Res
         operation=CONNECT,
         resource_kind=route.kind,
         kind=GroupVersionKind(route.kind.group, route.kind.version, subresource.kind),
-        resource=GroupVersionResource.of(route.kind),
+        resource=GroupVersionResource.of_kind(route.kind),
         subresource=route.subresource,
         namespace=route.namespace,
         name=route.name,

@@ -11,7 +11,7 @@ import msgspec
 from mooring.admission import strategy as admission
 from mooring.admission.accounting.evaluators import Evaluators
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod.known_specs import KnownSpecs
+from mooring.admission.pod.known_specs import ValidSpecCache
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, MatchKey
 from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
@@ -113,7 +113,7 @@ class HandlerContext:
         self.decoded = decoded or DecodedCache()
         self.lookups = lookups = AdmissionLookups.of(store, self.decoded)
         self.selections = Selections()
-        self._known_specs = KnownSpecs()
+        self._known_specs = ValidSpecCache()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
         self._unserved = [
             stored
@@ -232,8 +232,8 @@ class HandlerContext:
             scheme=self.scheme,
             operation=operation,
             resource_kind=call.kind,
-            kind=GroupVersionKind.of(kind or call.kind),
-            resource=GroupVersionResource.of(call.kind),
+            kind=GroupVersionKind.of_kind(kind or call.kind),
+            resource=GroupVersionResource.of_kind(call.kind),
             subresource=call.subresource,
             namespace=namespace,
             name=name,

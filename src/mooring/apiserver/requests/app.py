@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 
 from msgspec.structs import replace
 
-from mooring.admission.pipeline import new_uid
+from mooring.admission.pipeline import generate_uid
 from mooring.api import codec, errors
 from mooring.api.batch_writes import PATH as WRITES
 from mooring.api.errors import StatusError
@@ -259,7 +259,7 @@ class Application:
         self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
     ) -> Response:
         """Return one write's response or error with its own request id; count and log it."""
-        request.request_id = new_uid()
+        request.request_id = generate_uid()
         each = replace(exchange, request=request, route=route or exchange.route)
         response = self._error_response(each, outcome) if isinstance(outcome, Exception) else outcome
         self.count(each, response)
@@ -267,7 +267,7 @@ class Application:
 
     def _exchange(self, request: Request, address: str = "") -> Exchange:
         given = request.request_id or request.headers.get("audit-id", "")
-        request.request_id = given if given and _REQUEST_ID.fullmatch(given) else new_uid()
+        request.request_id = given if given and _REQUEST_ID.fullmatch(given) else generate_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     async def _respond(self, exchange: Exchange, call: HttpCall | None) -> Response:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mooring.admission.pod.resources import aggregate_requests
+from mooring.admission.pod.resources import sum_container_requests
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Node, Pod
 from mooring.api.quantity import Quantity
@@ -60,12 +60,12 @@ def _find_shortage(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
     room = node.status.allocatable
     if "pods" in room and len(others) + 1 > int(room["pods"].value()):
         return _build_shortage_rejection("pods", 1, len(others), int(room["pods"].value()))
-    wanted = aggregate_requests(pod.spec)
+    wanted = sum_container_requests(pod.spec)
     if not wanted:
         return None
     used: dict[str, Quantity] = {}
     for other in others:
-        for name, amount in aggregate_requests(other.spec).items():
+        for name, amount in sum_container_requests(other.spec).items():
             used[name] = used[name] + amount if name in used else amount
     for name, amount in wanted.items():
         if name not in room or amount.sign() <= 0:

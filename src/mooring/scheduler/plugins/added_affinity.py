@@ -7,7 +7,7 @@ still start after a rollback. Called by ``node_affinity.py``.
 
 from collections.abc import Iterator
 
-from mooring.admission.node_selector import NodeSelectorRules, validate_term
+from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector_term
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors, label_selector
 from mooring.api.core_v1 import NodeAffinity, NodeSelectorTerm
@@ -24,7 +24,7 @@ def problems(added: NodeAffinity) -> Errors:
     rules = NodeSelectorRules(semver_operators=True, check_expression=AdmissionOptions().expression_checks.stored_node)
     found: Errors = []
     for term, path, is_required in _terms_with_paths(added):
-        found += validate_term(term, path, rules, check_label_values=is_required)
+        found += validate_node_selector_term(term, path, rules, check_label_values=is_required)
         found += _check_numbers(term, path)
     return found
 

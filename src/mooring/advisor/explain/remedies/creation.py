@@ -70,7 +70,7 @@ def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missin
 def _quota(context: Context) -> Iterator[Candidate]:
     claims_left = missing_claims(context.snapshot, context.subject.source, context.pod)
     refused = [each for each in claims_left if f"claim {each.metadata.name} " in context.cause.text]
-    asked = NamespaceRules().usage(refused[0] if refused else context.pod)
+    asked = NamespaceRules().compute_usage(refused[0] if refused else context.pod)
     for quota in context.snapshot.all(ResourceQuota):
         if quota.metadata.namespace != context.namespace or f"quota {quota.metadata.name} " not in context.cause.text:
             continue

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission.pipeline import new_uid
+from mooring.admission.pipeline import generate_uid
 from mooring.admission.policy.attributes import Attributes
 from mooring.admission.policy.evaluation import request_tree
 from mooring.admission.policy.matching import RequestView
@@ -52,7 +52,7 @@ def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -
     if version is None:
         known = f"webhook does not accept known AdmissionReview versions ({', '.join(REVIEWS)})"
         raise WebhookError(f"could not create admission objects: {known}", 400)
-    uid = new_uid()
+    uid = generate_uid()
     request = {
         "uid": uid,
         **request_tree(attributes, match),

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from mooring.admission.accounting.enforcement import (
     Change,
-    add_difference,
+    add_usage_difference,
+    compute_usage_difference,
+    is_kind_limited,
     is_usage_counted,
-    limits_kind,
-    usage_difference,
 )
 from mooring.admission.accounting.evaluators import Evaluators, Usage
 from mooring.api import errors
@@ -71,10 +71,10 @@ class Quota(msgspec.Struct):
 
     def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
         """Return this quota and its usage after a change; None if unaffected. Raise Forbidden if it is exceeded."""
-        difference = usage_difference(self.object, self.used, change)
+        difference = compute_usage_difference(self.object, self.used, change)
         if difference:
-            return self, add_difference(self.object, self.used, difference, change)
-        if not is_usage_counted(self.object) and limits_kind(self.object, change.evaluator):
+            return self, add_usage_difference(self.object, self.used, difference, change)
+        if not is_usage_counted(self.object) and is_kind_limited(self.object, change.evaluator):
             return self, self.used
         return None
 
@@ -151,10 +151,10 @@ class QuotaAccounting:
         if obj is None or not kind.namespaced:
             return None
         items = self._store.peek_all(self._stored.prefix_of(obj.metadata.namespace))
-        evaluator = self._evaluators.of(kind) if items else None
+        evaluator = self._evaluators.find_evaluator(kind) if items else None
         if evaluator is None or (new is not None and old is not None and not evaluator.may_change_usage(new, old)):
             return None
-        if not any(limits_kind(self.decode_quota(kv), evaluator) for kv in items):
+        if not any(is_kind_limited(self.decode_quota(kv), evaluator) for kv in items):
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
             self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
@@ -302,6 +302,6 @@ def _charge_all(quotas: Sequence[Quota], change: Change) -> None:
     """Charge a change to every quota that counts it or, if one is exceeded, to none and raise Forbidden."""
     charges = [charge for quota in quotas if (charge := quota.charge(change))]
     if len(charges) > _MAX_QUOTAS and change.may_be_rejected:
-        raise change.forbidden(f"more than {_MAX_QUOTAS} quotas of its namespace count it; delete some")
+        raise change.build_forbidden_error(f"more than {_MAX_QUOTAS} quotas of its namespace count it; delete some")
     for quota, after in charges:
         quota.used, quota.is_touched = after, True

@@ -149,7 +149,7 @@ class Recount:
         ]
         used: Usage = {}
         for evaluator, stored, items in objects:
-            names = evaluator.measured_names(quota.spec.hard)
+            names = evaluator.select_counted_resources(quota.spec.hard)
             add_usage(used, dict.fromkeys(names, ZERO))
             if type(evaluator) is Evaluator[Any]:
                 add_usage(used, self._count_usage(quota, evaluator, names, len(items)))
@@ -167,8 +167,8 @@ class Recount:
     def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator[Any], Stored]]:
         """Yield the kinds whose objects use a resource that a quota limits, with their evaluators."""
         for stored in self._context.every_stored():
-            evaluator = self._evaluators.of(stored.hub)
-            if evaluator is not None and any(map(evaluator.measures, quota.spec.hard)):
+            evaluator = self._evaluators.find_evaluator(stored.hub)
+            if evaluator is not None and any(map(evaluator.counts_resource, quota.spec.hard)):
                 yield evaluator, stored
 
     @staticmethod
@@ -176,10 +176,10 @@ class Recount:
         """Return the usage by `number` objects of a kind of which a quota only limits the number."""
         if not is_in_scope(quota.spec, evaluator, quota):
             return {}
-        one = evaluator.usage(quota)
+        one = evaluator.compute_usage(quota)
         return {name: one[name] * number for name in names if name in one}
 
 
 def _usage_of(quota: ResourceQuota, evaluator: Evaluator[Any], stored: Stored, kv: KeyValue) -> Usage:
     obj = stored.decode(kv.value, kv.mod_revision)
-    return evaluator.usage(obj) if is_in_scope(quota.spec, evaluator, obj) else {}
+    return evaluator.compute_usage(obj) if is_in_scope(quota.spec, evaluator, obj) else {}

@@ -45,12 +45,12 @@ class ClusterAddresses:
 
     def networks(self, family: str) -> list[Network]:
         """Return the ServiceCIDR networks of an IP family, the oldest first."""
-        return [network for network in self._networks.value() if family_of(network) == family]
+        return [network for network in self._networks.value() if get_ip_family(network) == family]
 
     async def take(self, text: str, service: Service, *, dry_run: bool) -> None:
         """Allocate a cluster IP that the Service requests; raise TakenError if it is not available."""
         address = ip_address(text)
-        networks = self.networks(family_of(address))
+        networks = self.networks(get_ip_family(address))
         if not any(address in network and _is_allocatable(address, network) for network in networks):
             raise TakenError("the provided network does not match the current range")
         if not await self._create_address(address, service, dry_run=dry_run):
@@ -90,14 +90,14 @@ class ClusterAddresses:
             name=str(address),
             uid=str(uuid4()),
             creation_timestamp=times.to_seconds(self._context.clock.now()),
-            labels={FAMILY_LABEL: family_of(address), MANAGED_BY: MANAGER},
+            labels={FAMILY_LABEL: get_ip_family(address), MANAGED_BY: MANAGER},
         )
         hub = self.stored.hub
         spec = IPAddressSpec(parent_ref=parent_of(service))
         return IPAddress(kind=hub.kind, api_version=hub.api_version, metadata=meta, spec=spec)
 
 
-def family_of(place: Address | Network) -> str:
+def get_ip_family(place: Address | Network) -> str:
     return f"IPv{place.version}"
 
 
