@@ -12,7 +12,7 @@ import pytest
 from app_calls import running
 from mooring.api.meta_v1 import Status
 from mooring.apiserver.edge.responses import STATUS_LINE
-from mooring.apiserver.extension.webhooks.reviewing import refusal
+from mooring.apiserver.extension.webhooks.reviewing import make_refusal_error
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.server import ApiServer
@@ -65,7 +65,7 @@ def test_every_code_has_a_status_line(code: int, line: str) -> None:
 
 @pytest.mark.parametrize(("code", "expected"), [(99999, 500), (0, 400), (-5, 400), (200, 400), (418, 418)])
 async def test_a_webhook_refuses_with_a_code_of_http(server: ApiServer, code: int, expected: int) -> None:
-    error = refusal("w", Status(code=code, message="no"))
+    error = make_refusal_error("w", Status(code=code, message="no"))
     exchange = Exchange(Request(method="POST", path="/"), datetime.now(UTC), 0.0)
     response = server.app._error_response(exchange, error)
     assert isinstance(response.body, bytes)

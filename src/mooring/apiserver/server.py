@@ -39,9 +39,9 @@ from mooring.apiserver.edge.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.edge.limits import RequestLimiter
 from mooring.apiserver.extension.converting import stored_with_conversion
 from mooring.apiserver.extension.definitions import Definitions
-from mooring.apiserver.extension.lookups import decide_with, namespace_labels
+from mooring.apiserver.extension.lookups import make_decide, namespace_labels
 from mooring.apiserver.extension.policies import PolicyStep
-from mooring.apiserver.extension.webhooks.caller import WebhookCaller, addresses_in
+from mooring.apiserver.extension.webhooks.caller import WebhookCaller, make_address_lookup
 from mooring.apiserver.extension.webhooks.step import WebhookStep
 from mooring.apiserver.messages import users
 from mooring.apiserver.options import ServerConfig, StatusPages, for_component
@@ -152,9 +152,9 @@ class ApiServer:
         limiter = RequestLimiter(config.limits, clock)
         metrics.set_in_flight_sources(lambda: limiter.reading.taken, lambda: limiter.writing.taken)
         metrics.streams.set_function(lambda: limiter.streams.taken)
-        caller = self._webhooks = WebhookCaller(addresses_in(objects))
+        caller = self._webhooks = WebhookCaller(make_address_lookup(objects))
         decoded = DecodedCache()
-        labels, decide = namespace_labels(self.store, decoded), decide_with(self._node_authorizer)
+        labels, decide = namespace_labels(self.store, decoded), make_decide(self._node_authorizer)
         admission_metrics = AdmissionMetrics(registry)
         policies = self._policies = PolicyStep(self.store, self.scheme, decide, admission_metrics, decoded)
         webhooks = self._webhook_step = WebhookStep(

@@ -48,7 +48,7 @@ CONTENT_TYPES = st.sampled_from(
 
 @cache
 def document() -> dict[str, Any]:
-    return OpenApi(Scheme(), VersionInfo(git_version="v1.37.0")).v2()
+    return OpenApi(Scheme(), VersionInfo(git_version="v1.37.0")).build_v2()
 
 
 def _value(draw: st.DrawFn, schema: dict[str, Any], depth: int) -> Any:

@@ -45,12 +45,12 @@ async def test_openapi_has_the_schema_with_what_all_objects_have() -> None:
     async with custom_api() as api:
         openapi = OpenApi(api.scheme, VersionInfo(git_version="v1.37.0"))
         await api.define(cron_tabs())
-        for definitions in (_v3(openapi, api), openapi.v2()["definitions"]):
+        for definitions in (_v3(openapi, api), openapi.build_v2()["definitions"]):
             schema = definitions[NAME]
             assert set(schema["properties"]) == {"apiVersion", "kind", "metadata", "spec", "status"}
             assert schema["properties"]["spec"]["properties"]["cronSpec"]["description"] == "When it runs."
             assert definitions[f"{NAME}List"]["required"] == ["items"]
-        paths = openapi.v3(GroupVersion("stable.example.com", "v1"))["paths"]
+        paths = openapi.build_v3(GroupVersion("stable.example.com", "v1"))["paths"]
         one = paths["/apis/stable.example.com/v1/namespaces/{namespace}/crontabs/{name}"]
         assert set(one["patch"]["requestBody"]["content"]) == {
             "application/apply-patch+yaml",
@@ -75,7 +75,7 @@ async def test_what_all_objects_have_is_described_as_people_look_for_it() -> Non
 def _v3(openapi: OpenApi, api: CustomApi) -> dict[str, dict[str, dict[str, dict[str, dict[str, dict[str, str]]]]]]:
     [version] = api.scheme.versions("stable.example.com")
     schemas: dict[str, dict[str, dict[str, dict[str, dict[str, dict[str, str]]]]]]
-    schemas = openapi.v3(GroupVersion("stable.example.com", version))["components"]["schemas"]
+    schemas = openapi.build_v3(GroupVersion("stable.example.com", version))["components"]["schemas"]
     return schemas
 
 

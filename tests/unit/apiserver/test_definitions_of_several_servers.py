@@ -140,7 +140,7 @@ async def test_a_server_that_still_cleans_up_leaves_the_next_definition_of_the_n
     await last.define(cron_tabs())
     await settled(lambda: serves(last))
     before = (await last.get(CRD)).body
-    await last.definitions._clean_up(gone)  # as where another server was faster
+    await last.definitions._delete_objects_and_finish(gone)  # as where another server was faster
     assert (await last.get(CRD)).body == before
 
 

@@ -27,12 +27,12 @@ def openapi() -> OpenApi:
 
 @pytest.fixture(scope="module")
 def core(openapi: OpenApi) -> dict[str, Any]:
-    return openapi.v3(CORE)
+    return openapi.build_v3(CORE)
 
 
 @pytest.fixture(scope="module")
 def v2(openapi: OpenApi) -> dict[str, Any]:
-    return openapi.v2()
+    return openapi.build_v2()
 
 
 def _schema(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def test_every_reference_leads_somewhere(openapi: OpenApi, v2: dict[str, Any]) -
     scheme = Scheme()
     for group in scheme.groups:
         for version in scheme.versions(group):
-            document = openapi.v3(GroupVersion(group, version))
+            document = openapi.build_v3(GroupVersion(group, version))
             known = {V3_PREFIX + name for name in document["components"]["schemas"]}
             assert set(_references(document)) <= known
     assert set(_references(v2)) <= {V2_PREFIX + name for name in v2["definitions"]}
@@ -147,8 +147,8 @@ def test_kubectl_finds_what_it_looks_for(core: dict[str, Any]) -> None:
 def test_a_version_has_definitions_of_its_own() -> None:
     scheme = Scheme(ComponentVersions.resolve("1.34"), {"resource.k8s.io/v1beta1": True})
     openapi = OpenApi(scheme, VersionInfo(git_version="v1.34.0"))
-    newest = openapi.v3(GroupVersion("resource.k8s.io", "v1"))
-    older = openapi.v3(GroupVersion("resource.k8s.io", "v1beta1"))
+    newest = openapi.build_v3(GroupVersion("resource.k8s.io", "v1"))
+    older = openapi.build_v3(GroupVersion("resource.k8s.io", "v1beta1"))
     assert "exactly" in _schema(newest, "io.k8s.api.resource.v1.DeviceRequest")["properties"]
     assert "exactly" not in _schema(older, "io.k8s.api.resource.v1beta1.DeviceRequest")["properties"]
     assert "io.k8s.api.resource.v1.DeviceRequest" not in older["components"]["schemas"]

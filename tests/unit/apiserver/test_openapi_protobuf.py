@@ -8,7 +8,7 @@ from mooring.apiserver.output.openapi import OpenApi, protobuf
 
 
 def test_every_schema_there_is_can_be_encoded() -> None:
-    document = OpenApi(Scheme(), VersionInfo(git_version="v1.37.0")).v2()
+    document = OpenApi(Scheme(), VersionInfo(git_version="v1.37.0")).build_v2()
     encoded = protobuf.encode(document)
     assert encoded.startswith(b"\x0a\x032.0\x12\x12\x0a\x07Mooring\x12\x07v1.37.0")
     assert all(name.encode() in encoded for name in document["definitions"])

@@ -12,7 +12,7 @@ from mooring.admission.policy.evaluation import ConditionError, build_variables
 from mooring.admission.policy.matching import Index
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.extension.webhooks.admission import Hook, hooks_of
+from mooring.apiserver.extension.webhooks.admission import CompiledWebhook, compile_webhooks
 
 
 class CalledWebhook(NamedTuple):
@@ -38,7 +38,7 @@ class CalledWebhooks:
         every = [*objects]
         self._labels = labels
         self._hooks: dict[str, Index[Any]] = {
-            kind.__name__: hooks_of(each for each in every if isinstance(each, kind))
+            kind.__name__: compile_webhooks(each for each in every if isinstance(each, kind))
             for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
         }
 
@@ -55,7 +55,7 @@ class CalledWebhooks:
                     found.append(CalledWebhook(hook.name, kind, hook.configuration, hook.ignores_failures, place))
         return found
 
-    def _is_called(self, hook: Hook, attributes: Attributes) -> bool:
+    def _is_called(self, hook: CompiledWebhook, attributes: Attributes) -> bool:
         match = hook.matcher.match(attributes, self._labels_of)
         if match is None or not hook.conditions:
             return match is not None

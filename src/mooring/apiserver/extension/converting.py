@@ -41,12 +41,12 @@ def stored_with_conversion(caller: WebhookCaller) -> StoredAs:
         conversion = kind.custom.definition.spec.conversion if kind.custom else None
         if conversion is None or conversion.webhook is None:
             return Stored(scheme, kind)
-        return Converting(scheme, kind, conversion.webhook, caller)
+        return WebhookConvertedStored(scheme, kind, conversion.webhook, caller)
 
     return stored_as
 
 
-class Converting(Stored):
+class WebhookConvertedStored(Stored):
     """Encodes and decodes stored custom objects whose versions a webhook converts; conversions are cached."""
 
     needs_webhook = True
@@ -67,7 +67,7 @@ class Converting(Stored):
         ]
         for start in range(0, len(missing), _MAX_OBJECTS_PER_CALL):
             part = missing[start : start + _MAX_OBJECTS_PER_CALL]
-            trees = await self._call([msgspec.json.decode(value) for value in part], kind.api_version)
+            trees = await self._call_webhook([msgspec.json.decode(value) for value in part], kind.api_version)
             for value, tree in zip(part, trees, strict=True):
                 if not issubclass(kind.type, Dynamic):
                     raise errors.internal_error(f"{kind.kind} is no custom kind")
@@ -105,7 +105,7 @@ class Converting(Stored):
             raise errors.internal_error(f"an object of kind {kind.kind} has not been converted to {kind.api_version}")
         return found
 
-    async def _call(self, objects: Sequence[Tree], api_version: str) -> list[Tree]:
+    async def _call_webhook(self, objects: Sequence[Tree], api_version: str) -> list[Tree]:
         """Send objects to the webhook; return them converted, in the same order. Raise InternalError if that fails."""
         subject = f"{objects[0].get('apiVersion')}, Kind={objects[0].get('kind')}"
         uid = generate_uid()
@@ -116,7 +116,7 @@ class Converting(Stored):
         }
         try:
             answer = await self._caller.call(self._config, json.dumps(review).encode(), seconds=_SECONDS)
-            found = _objects_in(answer, uid)
+            found = _converted_objects_in(answer, uid)
         except (WebhookError, DecodeError) as error:
             raise errors.internal_error(f"conversion webhook for {subject} failed: {error}") from None
         if len(found) != len(objects):
@@ -128,7 +128,7 @@ class Converting(Stored):
         ]
 
 
-def _objects_in(answer: bytes, uid: str) -> list[Any]:
+def _converted_objects_in(answer: bytes, uid: str) -> list[Any]:
     """Return the converted objects in a ConversionReview response; raise DecodeError if malformed or a failure."""
     review = parse_json(answer)
     response = review.get("response") if isinstance(review, dict) else None

@@ -46,7 +46,7 @@ _RETRY_SECONDS = 1.0
 _MAX_REQUEST_SECONDS = 60.0
 _ANY_REVISION = 2**63
 """A revision that means: any stored object may violate the schema, because it has changed."""
-_State = tuple[str, int, Any, bool]
+_ServingState = tuple[str, int, Any, bool]
 """The fields of a definition on which serving its kind depends: uid, generation, names, terminating or not."""
 
 
@@ -60,7 +60,7 @@ class Definitions(KindsFollower):
         self._scheme = scheme
         self._resources = resources
         self._clock = clock
-        self._served: dict[str, tuple[_State, CustomKinds]] = {}
+        self._served: dict[str, tuple[_ServingState, CustomKinds]] = {}
         self._accepting: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, str] = {}
         """The resourceVersion at which each definition was last handled, by name."""
@@ -107,21 +107,21 @@ class Definitions(KindsFollower):
         news = [each for each in found.values() if self._seen.get(each.metadata.name) != each.metadata.resource_version]
         self._seen = {name: definition.metadata.resource_version for name, definition in found.items()}
         for definition in found.values():
-            self._update(definition, groups[definition.spec.group])
+            self._handle_definition(definition, groups[definition.spec.group])
         for definition in news:
             group = groups[definition.spec.group]
             for loser in definitions_losing_names(definition, group):
                 self._accept_names(loser, group, from_scratch=True)
 
-    def _update(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
+    def _handle_definition(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
         name = definition.metadata.name
         if definition.metadata.deletion_timestamp is None:
             if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
                 self._accept_names(definition, group)
         elif CLEANUP_FINALIZER in definition.metadata.finalizers:
-            _start_task(self._cleaning_up, name, self._clean_up(definition))
+            _start_task(self._cleaning_up, name, self._delete_objects_and_finish(definition))
         if holds(definition, ESTABLISHED):
-            self._serve(definition)
+            self._serve_kind(definition)
         else:
             self._stop_serving(name)
 
@@ -138,9 +138,9 @@ class Definitions(KindsFollower):
 
     # -- serving
 
-    def _serve(self, definition: CustomResourceDefinition) -> None:
+    def _serve_kind(self, definition: CustomResourceDefinition) -> None:
         name = definition.metadata.name
-        state = _state(definition)
+        state = _serving_state(definition)
         before = self._served.get(name)
         if before is not None and before[0] == state:
             return
@@ -176,17 +176,17 @@ class Definitions(KindsFollower):
     async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
         """Write a definition's status, unless the definition was changed meanwhile; nothing is returned."""
 
-        def change(found: CustomResourceDefinition) -> None:
+        def set_status(found: CustomResourceDefinition) -> None:
             found.status = status
 
         name = definition.metadata.name
-        if not await self._write(name, change, expect=int(definition.metadata.resource_version)):
+        if not await self._write_definition(name, set_status, expect=int(definition.metadata.resource_version)):
             self._pending_status.pop(name, None)
 
-    async def _write(
+    async def _write_definition(
         self,
         name: str,
-        change: Callable[[CustomResourceDefinition], None],
+        set_status: Callable[[CustomResourceDefinition], None],
         *,
         expect: int | None = None,
         uid: str | None = None,
@@ -203,7 +203,7 @@ class Definitions(KindsFollower):
             found = stored.decode(kv.value, kv.mod_revision)
             if not isinstance(found, CustomResourceDefinition) or uid not in {None, found.metadata.uid}:
                 return False
-            change(found)
+            set_status(found)
             if found.metadata.deletion_timestamp is not None and not found.metadata.finalizers:
                 return isinstance(await self._store.write(Delete(kv.key, expect=kv.mod_revision)), Event)
             value = stored.encode(found)
@@ -214,20 +214,20 @@ class Definitions(KindsFollower):
             log.warning("A definition could not be written", extra={"fields": {"name": name, "why": str(error)}})
             return False
 
-    async def _clean_up(self, gone: CustomResourceDefinition) -> None:
+    async def _delete_objects_and_finish(self, gone: CustomResourceDefinition) -> None:
         """Delete all objects of a terminating definition's kind, then remove the definition's finalizer.
 
         Another server may do the same, so that a new definition of that name may exist already.
         """
         name, uid = gone.metadata.name, gone.metadata.uid
-        await self._write(name, lambda found: report_progress(found, self._now()), uid=uid)
+        await self._write_definition(name, lambda found: report_progress(found, self._now()), uid=uid)
         while (found := self.find_definition(name)) and found.metadata.uid == uid:
             if CLEANUP_FINALIZER not in found.metadata.finalizers:
                 return
             served = self._served.get(name)
             is_empty = served is None or await self._resources.delete_all(served[1].storage)
             finish = partial(finish_deletion, now=self._now(), established=served is not None)
-            if is_empty and await self._write(name, finish, uid=uid):
+            if is_empty and await self._write_definition(name, finish, uid=uid):
                 return
             await self._clock.sleep(_RETRY_SECONDS)
 
@@ -244,6 +244,6 @@ def _start_task(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine
     task.add_done_callback(lambda _: tasks.pop(name, None) if tasks.get(name) is task else None)
 
 
-def _state(definition: CustomResourceDefinition) -> _State:
+def _serving_state(definition: CustomResourceDefinition) -> _ServingState:
     metadata = definition.metadata
     return metadata.uid, metadata.generation, definition.status.accepted_names, holds(definition, TERMINATING)

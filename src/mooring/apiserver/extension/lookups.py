@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Mapping[str, str]]:
     """Return a function that returns a namespace's labels from memory, and raises NotFound if it does not exist."""
 
-    def find(name: str) -> Mapping[str, str]:
+    def find_labels(name: str) -> Mapping[str, str]:
         kv = store.peek(f"/registry/namespaces/{name}")
         if kv is None:
             raise errors.not_found("namespaces", name)
         return decoded.get(kv, labels_of)
 
-    return find
+    return find_labels
 
 
-def decide_with(authorizer: Authorizer) -> "Decide":
+def make_decide(authorizer: Authorizer) -> "Decide":
     """Return a function that authorizes an action of a user, for the variable `authorizer` of CEL expressions."""
 
-    def decide(user: UserInfo, action: "Action") -> "Decision":
+    def authorize_action(user: UserInfo, action: "Action") -> "Decision":
         from mooring.constraints.celenv.authorizer import Decision  # noqa: PLC0415 - imports the CEL engine
 
         asked = Attributes(
@@ -44,4 +44,4 @@ def decide_with(authorizer: Authorizer) -> "Decide":
         decision = authorizer.authorize(user, asked)
         return Decision(decision.allowed, decision.reason)
 
-    return decide
+    return authorize_action

@@ -27,7 +27,7 @@ class TreePatching:
         self._scheme = scheme
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
-        node = schema_of(self._kind(kind).type)
+        node = schema_of(self._find_kind(kind).type)
         unknown = [*_unknown_fields(config, node)]
         if unknown:
             problem = "\n".join(f"{path}: field not declared in schema" for path in unknown)
@@ -53,7 +53,7 @@ class TreePatching:
         return patched if isinstance(patched, dict) else None
 
     def decode(self, tree: Tree, kind: GroupVersionKind) -> Resource:
-        known = self._kind(kind)
+        known = self._find_kind(kind)
         try:
             decoded = codec.decode_tree(copy.deepcopy(tree), known.type, FieldValidation.STRICT).object
         except DecodeError as error:
@@ -62,7 +62,7 @@ class TreePatching:
         strategy_of(type(obj)).default(obj)
         return obj
 
-    def _kind(self, kind: GroupVersionKind) -> Kind:
+    def _find_kind(self, kind: GroupVersionKind) -> Kind:
         found = self._scheme.kind(kind.api_version, kind.kind)
         if found is None:
             raise MutationError(f"Resource kind {kind.group}/{kind.version}, Kind={kind.kind} not found.")

@@ -67,7 +67,7 @@ class PolicyStep(KindsFollower):
         self._is_stale = True
         self.is_idle = not any(self._objects(name) for name in _KINDS if name.endswith("Binding"))
 
-    def _refresh(self) -> None:
+    def _rebuild_policies(self) -> None:
         from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - most servers have none
         from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
 
@@ -88,11 +88,11 @@ class PolicyStep(KindsFollower):
         if attributes.is_policy or attributes.operation == DELETE:
             return
         if self._is_stale:
-            self._refresh()
+            self._rebuild_policies()
         if self._mutating:
             from mooring.apiserver.extension.patching import TreePatching  # noqa: PLC0415 - few servers need it
 
-            await self._compile(self._mutating, attributes)
+            await self._compile_matching(self._mutating, attributes)
             checks: list[Check] = []
             try:
                 self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation, checks=checks)
@@ -103,14 +103,14 @@ class PolicyStep(KindsFollower):
         if attributes.is_policy:
             return
         if self._is_stale:
-            self._refresh()
+            self._rebuild_policies()
         if not self._validating:
             return
-        await self._compile(self._validating, attributes)
+        await self._compile_matching(self._validating, attributes)
         result = self._validating.validate(attributes, self)
         if result.is_quiet:
             return
-        from mooring.admission.policy.validating import build_rejection  # noqa: PLC0415 - see `_refresh`
+        from mooring.admission.policy.validating import build_rejection  # noqa: PLC0415 - see `_rebuild_policies`
 
         self._metrics.record_validation(result.checks)
         for text in result.warning_texts:
@@ -120,7 +120,9 @@ class PolicyStep(KindsFollower):
         if refused is not None:
             raise refused
 
-    async def _compile(self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes) -> None:
+    async def _compile_matching(
+        self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes
+    ) -> None:
         """Compile those policies that match a request and are not compiled yet, yielding to other requests."""
         place = (policies is self._mutating, attributes.match_key)
         if place in self._compiled:
@@ -138,7 +140,7 @@ class PolicyStep(KindsFollower):
         kv = self._store.peek(f"/registry/namespaces/{name}")
         if kv is None:
             raise errors.not_found("namespaces", name)
-        return self._decoded.get(kv, _namespace)
+        return self._decoded.get(kv, _decode_visible_namespace)
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
         found = self._scheme.kind(api_version, kind)
@@ -155,15 +157,15 @@ class PolicyStep(KindsFollower):
 
     def _tree(self, kv: KeyValue, kind: Kind) -> Tree:
         """Return a stored object as a JSON tree in a version, from the cache; callers must not modify it."""
-        return self._decoded.get(kv, partial(self._decode, kind), (PolicyStep, kind))
+        return self._decoded.get(kv, partial(self._decode_tree, kind), (PolicyStep, kind))
 
-    def _decode(self, kind: Kind, kv: KeyValue) -> Tree:
+    def _decode_tree(self, kind: Kind, kv: KeyValue) -> Tree:
         obj = Stored(self._scheme, kind).decode(kv.value, kv.mod_revision)
         tree: Tree = codec.to_tree(self._scheme.convert(obj, kind))
         return tree
 
 
-def _namespace(kv: KeyValue) -> Tree:
+def _decode_visible_namespace(kv: KeyValue) -> Tree:
     from mooring.admission.policy.bound import select_visible_namespace_fields  # noqa: PLC0415 - most servers have no policies
 
     return select_visible_namespace_fields(msgspec.json.decode(kv.value))

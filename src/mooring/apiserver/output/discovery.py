@@ -44,35 +44,35 @@ class Discovery:
             self._documents.clear()
             self._changes = self._scheme.changes
         path = request.path.rstrip("/")
-        make = self._document_maker(path)
-        if make is None:
+        make_list = self._find_document_maker(path)
+        if make_list is None:
             return None
         accepted = request.negotiate_format()
         is_aggregated = accepted.group == _GROUP and accepted.shown_as == _LIST and accepted.version in _VERSIONS
         if path in {"/api", "/apis"} and is_aggregated:
             return self._respond_aggregated(request, accepted, core=path == "/api")
-        return self._respond_cached(request, path, make)
+        return self._respond_cached(request, path, make_list)
 
-    def _document_maker(self, path: str) -> Callable[[], TypeMeta] | None:
+    def _find_document_maker(self, path: str) -> Callable[[], TypeMeta] | None:
         scheme = self._scheme
         match path.split("/"):
             case ["", "api"]:
                 return lambda: APIVersions(kind="APIVersions", versions=[*scheme.versions("")])
             case ["", "apis"]:
-                return self._groups
+                return self._build_group_list
             case ["", "apis", group] if group and group in scheme.groups:
-                return lambda: self._group(group, whole=True)
+                return lambda: self._build_group(group, whole=True)
             case ["", "api", version] if version in scheme.versions(""):
-                return lambda: self._resources(GroupVersion("", version))
+                return lambda: self._build_resource_list(GroupVersion("", version))
             case ["", "apis", group, version] if group and version in scheme.versions(group):
-                return lambda: self._resources(GroupVersion(group, version))
+                return lambda: self._build_resource_list(GroupVersion(group, version))
         return None
 
     def _respond_cached(
-        self, request: Request, key: str, make: Callable[[], TypeMeta], content_type: str = JSON
+        self, request: Request, key: str, make_list: Callable[[], TypeMeta], content_type: str = JSON
     ) -> Response:
         if key not in self._documents:
-            body = codec.encode(make())
+            body = codec.encode(make_list())
             self._documents[key] = body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
         body, tag = self._documents[key]
         headers = {"etag": tag, "vary": "Accept"}
@@ -82,11 +82,11 @@ class Discovery:
             body, content_type = format_json(body, request.negotiate_format(), request)
         return Response(200, body, content_type, headers)
 
-    def _groups(self) -> APIGroupList:
-        groups = [self._group(group) for group in self._scheme.groups if group]
+    def _build_group_list(self) -> APIGroupList:
+        groups = [self._build_group(group) for group in self._scheme.groups if group]
         return APIGroupList(kind="APIGroupList", api_version="v1", groups=groups)
 
-    def _group(self, group: str, *, whole: bool = False) -> APIGroup:
+    def _build_group(self, group: str, *, whole: bool = False) -> APIGroup:
         versions = [
             GroupVersionForDiscovery(group_version=f"{group}/{version}", version=version)
             for version in self._scheme.versions(group)
@@ -96,11 +96,11 @@ class Discovery:
             found.kind, found.api_version = "APIGroup", "v1"
         return found
 
-    def _resources(self, where: GroupVersion) -> APIResourceList:
+    def _build_resource_list(self, where: GroupVersion) -> APIResourceList:
         resources = []
         for kind in self._scheme.resources(*where):
-            resources.append(_resource(kind, self._scheme))
-            resources += (_subresource(kind, each) for each in kind.subresources)
+            resources.append(_make_resource(kind, self._scheme))
+            resources += (_make_subresource(kind, each) for each in kind.subresources)
         return APIResourceList(
             kind="APIResourceList", api_version="v1", group_version=where.api_version, resources=resources
         )
@@ -109,27 +109,29 @@ class Discovery:
         version = accepted.version
         content_type = f"{JSON};g={_GROUP};v={version};as={_LIST}"
 
-        def make() -> apidiscovery_v2.APIGroupDiscoveryList:
+        def make_list() -> apidiscovery_v2.APIGroupDiscoveryList:
             groups = [group for group in self._scheme.groups if (group == "") == core]
             return apidiscovery_v2.APIGroupDiscoveryList(
-                kind=_LIST, api_version=f"{_GROUP}/{version}", items=[self._group_discovery(group) for group in groups]
+                kind=_LIST,
+                api_version=f"{_GROUP}/{version}",
+                items=[self._build_group_discovery(group) for group in groups],
             )
 
-        return self._respond_cached(request, f"{version} {'core' if core else 'groups'}", make, content_type)
+        return self._respond_cached(request, f"{version} {'core' if core else 'groups'}", make_list, content_type)
 
-    def _group_discovery(self, group: str) -> apidiscovery_v2.APIGroupDiscovery:
+    def _build_group_discovery(self, group: str) -> apidiscovery_v2.APIGroupDiscovery:
         versions = [
             apidiscovery_v2.APIVersionDiscovery(
                 version=version,
                 freshness="Current",
-                resources=[_resource_discovery(kind) for kind in self._scheme.resources(group, version)],
+                resources=[_make_resource_discovery(kind) for kind in self._scheme.resources(group, version)],
             )
             for version in self._scheme.versions(group)
         ]
         return apidiscovery_v2.APIGroupDiscovery(metadata=ObjectMeta(name=group), versions=versions)
 
 
-def _resource(kind: Kind, scheme: Scheme) -> APIResource:
+def _make_resource(kind: Kind, scheme: Scheme) -> APIResource:
     return APIResource(
         name=kind.plural,
         singular_name=kind.singular,
@@ -138,11 +140,11 @@ def _resource(kind: Kind, scheme: Scheme) -> APIResource:
         verbs=[*kind.verbs],
         short_names=[*kind.short_names],
         categories=[*kind.categories],
-        storage_version_hash=_storage_hash(scheme.storage(kind)) if kind.stored else "",
+        storage_version_hash=_hash_storage_version(scheme.storage(kind)) if kind.stored else "",
     )
 
 
-def _subresource(kind: Kind, subresource: Subresource) -> APIResource:
+def _make_subresource(kind: Kind, subresource: Subresource) -> APIResource:
     found = APIResource(
         name=f"{kind.plural}/{subresource.name}",
         namespaced=kind.namespaced,
@@ -154,12 +156,12 @@ def _subresource(kind: Kind, subresource: Subresource) -> APIResource:
     return found
 
 
-def _storage_hash(kind: Kind) -> str:
+def _hash_storage_version(kind: Kind) -> str:
     digest = hashlib.sha256(f"{kind.group}/{kind.version}/{kind.kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
 
-def _resource_discovery(kind: Kind) -> apidiscovery_v2.APIResourceDiscovery:
+def _make_resource_discovery(kind: Kind) -> apidiscovery_v2.APIResourceDiscovery:
     return apidiscovery_v2.APIResourceDiscovery(
         resource=kind.plural,
         response_kind=GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind),
@@ -168,11 +170,11 @@ def _resource_discovery(kind: Kind) -> apidiscovery_v2.APIResourceDiscovery:
         verbs=[*kind.verbs],
         short_names=[*kind.short_names],
         categories=[*kind.categories],
-        subresources=[_subresource_discovery(kind, each) for each in kind.subresources],
+        subresources=[_make_subresource_discovery(kind, each) for each in kind.subresources],
     )
 
 
-def _subresource_discovery(kind: Kind, subresource: Subresource) -> apidiscovery_v2.APISubresourceDiscovery:
+def _make_subresource_discovery(kind: Kind, subresource: Subresource) -> apidiscovery_v2.APISubresourceDiscovery:
     group, version = subresource.group_version or kind.group_version
     name = subresource.kind or kind.kind
     return apidiscovery_v2.APISubresourceDiscovery(

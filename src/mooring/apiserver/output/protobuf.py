@@ -29,7 +29,7 @@ _TURN_SECONDS = 0.01
 _CACHE: BoundedCache[bytes, tuple[str, str, bytes]] = BoundedCache(_MAX_CACHED)
 
 
-def supports(cls: type[msgspec.Struct], shown_as: str) -> bool:
+def has_message(cls: type[msgspec.Struct], shown_as: str) -> bool:
     """Return whether a type has a protobuf message; True for every type shown as PartialObjectMetadata."""
     return shown_as.startswith("PartialObjectMetadata") or is_supported(cls)
 
@@ -63,7 +63,7 @@ def _transcode(body: bytes) -> tuple[str, str, bytes]:
     if cached is None:
         tree = msgspec.json.decode(body)
         api_version, kind = tree.get("apiVersion", ""), tree.get("kind", "")
-        cls = _types().get((api_version, kind))
+        cls = _message_types().get((api_version, kind))
         if cls is None:
             raise Unsupported(kind)
         cached = (api_version, kind, message(tree, cls))
@@ -72,7 +72,7 @@ def _transcode(body: bytes) -> tuple[str, str, bytes]:
 
 
 @cache
-def _types() -> Mapping[tuple[str, str], type[Any]]:
+def _message_types() -> Mapping[tuple[str, str], type[Any]]:
     found: dict[tuple[str, str], type[Any]] = {(kind.api_version, kind.kind): kind.type for kind in KINDS}
     found |= {(kind.api_version, kind.list_kind): kind.list_type for kind in KINDS if kind.list_type}
     for cls in (meta_v1.Status, meta_v1.APIResourceList, meta_v1.APIGroupList, meta_v1.APIGroup, meta_v1.APIVersions):

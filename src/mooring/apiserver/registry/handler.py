@@ -190,6 +190,6 @@ class Resources:
 def _response_format(request: Request, kind: Kind) -> Accepted:
     """Return the client's preferred format, except protobuf for a kind without message; raise NotAcceptable if none."""
     found = request.negotiate_format()
-    if found.format == "protobuf" and not protobuf_output.supports(kind.type, found.shown_as):
+    if found.format == "protobuf" and not protobuf_output.has_message(kind.type, found.shown_as):
         return request.negotiate_format(protobuf=False)
     return found

@@ -31,7 +31,12 @@ from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.json_tree import check_limits, parse_json
 from mooring.apiserver.extension.webhooks.caller import ClientConfig
 from mooring.apiserver.extension.webhooks.failures import WebhookError
-from mooring.apiserver.extension.webhooks.reviewing import WebhookResponse, read_response, refusal, review_of
+from mooring.apiserver.extension.webhooks.reviewing import (
+    WebhookResponse,
+    build_review,
+    make_refusal_error,
+    read_response,
+)
 from mooring.apiserver.registry.admission_metrics import ADMIT, VALIDATING, AdmissionMetrics
 from mooring.apiserver.registry.patch import json_patch
 from mooring.apiserver.registry.patch.json_patch import PatchError
@@ -61,7 +66,7 @@ class Caller(Protocol):
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes: ...
 
 
-class Hook:
+class CompiledWebhook:
     """One webhook of a configuration, with its compiled rules, selectors and match conditions."""
 
     def __init__(self, configuration: str, webhook: MutatingWebhook | ValidatingWebhook) -> None:
@@ -84,10 +89,12 @@ class Hook:
 Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
 
-def hooks_of(configurations: Iterable[Configuration]) -> Index[Hook]:
+def compile_webhooks(configurations: Iterable[Configuration]) -> Index[CompiledWebhook]:
     """Return an index of the webhooks in all configurations, in calling order; webhooks without rules are left out."""
     ordered = sorted(configurations, key=lambda each: each.metadata.name)
-    return Index([Hook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules])
+    return Index(
+        [CompiledWebhook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules]
+    )
 
 
 class WebhookAdmission:
@@ -103,8 +110,8 @@ class WebhookAdmission:
         *,
         metrics: AdmissionMetrics,
     ) -> None:
-        self._mutating = hooks_of(mutating)
-        self._validating = hooks_of(validating)
+        self._mutating = compile_webhooks(mutating)
+        self._validating = compile_webhooks(validating)
         self._caller = caller
         self._labels = namespace_labels
         self._decide = decide
@@ -119,29 +126,31 @@ class WebhookAdmission:
 
         With `reinvocation` (second round), call only webhooks that were called in the first and request it.
         """
-        for index, hook in enumerate(self._matching(self._mutating, attributes)):
+        for index, hook in enumerate(self._find_candidates(self._mutating, attributes)):
             if reinvocation.should_skip(hook):
                 continue
-            match = self._match(hook, attributes)
+            match = self._match_request(hook, attributes)
             if match is None:
                 continue
             place = f"round_{int(reinvocation.is_second)}_index_{index}"
-            if await self._mutate_by(hook, attributes, match, place):
+            if await self._call_mutating_webhook(hook, attributes, match, place):
                 reinvocation.record_change()
             if isinstance(hook.webhook, MutatingWebhook) and hook.webhook.reinvocation_policy == IF_NEEDED:
                 reinvocation.record_invocation(hook)
 
-    async def _mutate_by(self, hook: Hook, attributes: Attributes, match: RequestView, place: str) -> bool:
+    async def _call_mutating_webhook(
+        self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, place: str
+    ) -> bool:
         """Call one mutating webhook and apply its patch to the object; return whether the object changed."""
         changed = False
 
-        def take(answer: WebhookResponse) -> None:
+        def handle_response(answer: WebhookResponse) -> None:
             nonlocal changed
             if answer.patch:
                 changed = _apply_patch(hook.name, attributes, match, answer.patch, answer.patch_type)
 
         try:
-            await self._call(hook, attributes, match, ADMIT, take)
+            await self._call_and_count(hook, attributes, match, ADMIT, handle_response)
         except CallError as error:
             self._handle_failure(hook, attributes, error, ADMIT, f"{_FAILED_OPEN_MUTATION}/{place}")
         finally:
@@ -151,27 +160,31 @@ class WebhookAdmission:
 
     async def validate(self, attributes: Attributes) -> None:
         """Call the matching validating webhooks concurrently; if any refuse, raise the first's error in order."""
-        hooks = self._matching(self._validating, attributes)
-        matched = [(hook, match) for hook in hooks if (match := self._match(hook, attributes)) is not None]
-        calls = [self._validate_by(hook, attributes, match, place) for place, (hook, match) in enumerate(matched)]
+        hooks = self._find_candidates(self._validating, attributes)
+        matched = [(hook, match) for hook in hooks if (match := self._match_request(hook, attributes)) is not None]
+        calls = [
+            self._call_validating_webhook(hook, attributes, match, place) for place, (hook, match) in enumerate(matched)
+        ]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
 
-    async def _validate_by(self, hook: Hook, attributes: Attributes, match: RequestView, place: int) -> None:
+    async def _call_validating_webhook(
+        self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, place: int
+    ) -> None:
         try:
-            await self._call(hook, attributes, match, VALIDATING, lambda _: None)
+            await self._call_and_count(hook, attributes, match, VALIDATING, lambda _: None)
         except CallError as error:
             self._handle_failure(
                 hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}"
             )
 
-    def _matching(self, hooks: Index[Hook], attributes: Attributes) -> list[Hook]:
+    def _find_candidates(self, hooks: Index[CompiledWebhook], attributes: Attributes) -> list[CompiledWebhook]:
         """Return the webhooks whose rules may match; none for a write of webhook or policy configurations."""
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
-    def _match(self, hook: Hook, attributes: Attributes) -> RequestView | None:
+    def _match_request(self, hook: CompiledWebhook, attributes: Attributes) -> RequestView | None:
         """Return the request as a webhook sees it, None if it does not match; raise Forbidden if a condition fails."""
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
@@ -182,41 +195,44 @@ class WebhookAdmission:
             resource = attributes.resource
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None
 
-    async def _call(
+    async def _call_and_count(
         self,
-        hook: Hook,
+        hook: CompiledWebhook,
         attributes: Attributes,
         match: RequestView,
         type_: str,
-        take: Callable[[WebhookResponse], None],
+        handle_response: Callable[[WebhookResponse], None],
     ) -> None:
-        """Call a webhook, count the call in metrics, and pass the response to `take`; raise a refusal or CallError."""
+        """Call a webhook and count the call in metrics; pass a response that allows the request to `handle_response`.
+
+        Raise the error of a refusal, or CallError if the call failed.
+        """
         began, where = perf_counter(), (hook.name, type_, attributes.operation)
         try:
             answer = await self._send_review(hook, attributes, match, mutating=type_ == ADMIT)
             if answer.allowed:
-                take(answer)
+                handle_response(answer)
         except CallError as error:
-            self._count(where, began, error.code, "" if hook.ignores_failures else _CALLING)
+            self._record_call(where, began, error.code, "" if hook.ignores_failures else _CALLING)
             raise
         except errors.StatusError:
-            self._count(where, began, 0, _INTERNAL)
+            self._record_call(where, began, 0, _INTERNAL)
             raise
         if not answer.allowed:
-            refused = refusal(hook.name, answer.status)
-            self._count(where, began, refused.status.code, _NO_ERROR)
+            refused = make_refusal_error(hook.name, answer.status)
+            self._record_call(where, began, refused.status.code, _NO_ERROR)
             raise refused
-        self._count(where, began, 200)
+        self._record_call(where, began, 200)
 
     async def _send_review(
-        self, hook: Hook, attributes: Attributes, match: RequestView, *, mutating: bool
+        self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, *, mutating: bool
     ) -> WebhookResponse:
         """Send an AdmissionReview to a webhook; return its validated response. Raise CallError."""
         if attributes.dry_run and not hook.allows_dry_run:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         prefix = ""
         try:
-            review = review_of(attributes, match, hook.webhook.admission_review_versions)
+            review = build_review(attributes, match, hook.webhook.admission_review_versions)
             prefix = "failed to call webhook: "
             body = await self._caller.call(hook.webhook.client_config, review.body, seconds=hook.seconds)
             prefix = ""
@@ -228,14 +244,14 @@ class WebhookAdmission:
         attributes.warnings.extend(answer.warnings)
         return answer
 
-    def _count(self, where: tuple[str, str, str], began: float, code: int, refused: str = "") -> None:
+    def _record_call(self, where: tuple[str, str, str], began: float, code: int, refused: str = "") -> None:
         """Count a webhook call and its duration; `refused` is the reason for a refusal in metrics, or empty."""
         if refused:
             self._metrics.record_rejection(*where, refused, code)
         self._metrics.record_call(*where, perf_counter() - began, code, rejected=bool(refused))
 
     def _handle_failure(
-        self, hook: Hook, attributes: Attributes, error: CallError, type_: str, annotation: str
+        self, hook: CompiledWebhook, attributes: Attributes, error: CallError, type_: str, annotation: str
     ) -> None:
         """Apply the failure policy to a failed call: raise InternalError, or continue and annotate it."""
         fields = {"configuration": hook.configuration, "why": str(error)}

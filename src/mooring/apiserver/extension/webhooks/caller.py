@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from mooring.api import core_v1
 from mooring.api.discovery_v1 import EndpointSlice
-from mooring.apiserver.extension.webhooks.failures import WebhookError, refused_by_status, unreachable
+from mooring.apiserver.extension.webhooks.failures import WebhookError, make_status_error, make_unreachable_error
 from mooring.apiserver.registry.objects import Objects
 from mooring.client.errors import ClientError, ConnectError
 from mooring.client.https import HttpsTransport
@@ -64,13 +64,13 @@ class _WebhookAddress(NamedTuple):
 class WebhookCaller:
     """Sends requests to webhooks over pooled TLS connections of one event loop; close it at the end."""
 
-    def __init__(self, addresses: Addresses) -> None:
-        self._addresses = addresses
+    def __init__(self, find_ready_addresses: Addresses) -> None:
+        self._addresses = find_ready_addresses
         self._transports: OrderedDict[_WebhookAddress, HttpsTransport] = OrderedDict()
 
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes:
         """POST a body to a webhook; return the response body. Raise WebhookError without a successful response."""
-        shown, path = _target(config)
+        shown, path = _url_and_path(config)
         request = Request(
             "POST",
             path,
@@ -83,11 +83,11 @@ class WebhookCaller:
         where = f'Post "{shown}?timeout={seconds}s"'
         try:
             async with asyncio.timeout(seconds):
-                response = await self._first_answer(config, request, where, seconds)
+                response = await self._call_first_reachable(config, request, where, seconds)
         except TimeoutError:
             raise WebhookError(f"{where}: context deadline exceeded") from None
         if not 200 <= response.status <= 206:
-            raise refused_by_status(response)
+            raise make_status_error(response)
         if not response.body:
             kind = response.headers.get("content-type", "")
             raise WebhookError(f"0-length response with status code: {response.status} and content type: {kind}")
@@ -99,21 +99,23 @@ class WebhookCaller:
         for transport in transports:
             await transport.close()
 
-    async def _first_answer(self, config: ClientConfig, request: Request, where: str, seconds: float) -> Response:
+    async def _call_first_reachable(
+        self, config: ClientConfig, request: Request, where: str, seconds: float
+    ) -> Response:
         """Return the response of the first address that accepts a connection; raise WebhookError without a response."""
         try:
-            *others, last = await self._addresses_of(config)
+            *others, last = await self._find_addresses(config)
         except WebhookError as error:
             raise WebhookError(f"{where}: {error}") from None
         for place in (*others, last):
             try:
-                return await self._transport(place).send(request, seconds)
+                return await self._get_transport(place).send(request, seconds)
             except ClientError as error:
                 if place is last or not isinstance(error, ConnectError):
-                    raise unreachable(where, place.server, place.name, error) from None
+                    raise make_unreachable_error(where, place.server, place.name, error) from None
         raise AssertionError("the last address returns or raises")
 
-    async def _addresses_of(self, config: ClientConfig) -> list[_WebhookAddress]:
+    async def _find_addresses(self, config: ClientConfig) -> list[_WebhookAddress]:
         service = config.service
         if config.url is not None or service is None:
             parts = urlsplit(config.url or "")
@@ -125,7 +127,7 @@ class WebhookCaller:
         servers = [f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}" for host, port in found]
         return [_WebhookAddress(server, config.ca_bundle, name) for server in servers]
 
-    def _transport(self, place: _WebhookAddress) -> HttpsTransport:
+    def _get_transport(self, place: _WebhookAddress) -> HttpsTransport:
         transport = self._transports.get(place)
         if transport is None:
             connection = Connection(place.server, certificate_authority=place.authorities, tls_server_name=place.name)
@@ -136,7 +138,7 @@ class WebhookCaller:
         return transport
 
 
-def _target(config: ClientConfig) -> tuple[str, str]:
+def _url_and_path(config: ClientConfig) -> tuple[str, str]:
     """Return a webhook's URL, as errors show it, and the path to request; raise WebhookError if it has no URL."""
     if config.url is not None:
         return config.url, urlsplit(config.url).path or "/"
@@ -147,10 +149,10 @@ def _target(config: ClientConfig) -> tuple[str, str]:
     return f"https://{service.name}.{service.namespace}.svc:{service.port or _HTTPS}{path}", path
 
 
-def addresses_in(objects: Objects) -> Addresses:
+def make_address_lookup(objects: Objects) -> Addresses:
     """Return a function that looks up a Service's ready addresses in the stored EndpointSlices."""
 
-    async def addresses(namespace: str, name: str, port: int) -> list[tuple[str, int]]:
+    async def find_ready_addresses(namespace: str, name: str, port: int) -> list[tuple[str, int]]:
         service = await objects.get(core_v1.Service, name, namespace)
         if service is None:
             raise WebhookError(f'service "{name}" not found')
@@ -169,4 +171,4 @@ def addresses_in(objects: Objects) -> Addresses:
                 found += [(address, target) for endpoint in ready for address in endpoint.addresses]
         return found
 
-    return addresses
+    return find_ready_addresses

@@ -36,7 +36,7 @@ class WebhookError(Exception):
         self.code = code
 
 
-def unreachable(where: str, server: str, name: str, error: ClientError) -> WebhookError:
+def make_unreachable_error(where: str, server: str, name: str, error: ClientError) -> WebhookError:
     """Return the error for a webhook call without a response; `name` is the host name expected in the certificate."""
     return WebhookError(f"{where}: {_describe_failure(server, name, error)}")
 
@@ -67,11 +67,11 @@ def _describe_distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
     return "certificate signed by unknown authority"
 
 
-def refused_by_status(response: Response) -> WebhookError:
+def make_status_error(response: Response) -> WebhookError:
     """Return the error for a webhook response whose HTTP status is no success."""
     is_text = response.headers.get("content-type", "").startswith("text/")
     text = response.body[:_LONGEST_TEXT].decode(errors="replace").strip() if is_text else "unknown"
-    failure = None if is_text else _failure_in(response.body)
+    failure = None if is_text else _parse_failure(response.body)
     if failure is not None:
         return WebhookError(failure.message or "unknown", failure.code or response.status)
     return WebhookError(_describe_status(response.status, text), response.status)
@@ -87,7 +87,7 @@ def _describe_status(status: int, text: str) -> str:
     return f"the server responded with the status code {status} but did not return more information"
 
 
-def _failure_in(body: bytes) -> Status | None:
+def _parse_failure(body: bytes) -> Status | None:
     """Return the Status in a response body if it is one that reports a failure; otherwise None."""
     try:
         found = _STATUS.decode(body)

@@ -1,6 +1,6 @@
 """Build the AdmissionReview that is sent to a webhook, and validate the one it responds with.
 
-`review_of` uses the first version that both sides support. A malformed response is a `WebhookError` with
+`build_review` uses the first version that both sides support. A malformed response is a `WebhookError` with
 kube-apiserver's message; a refusal is a `WebhookResponse` that does not allow the request. Called by ``admission.py``.
 """
 
@@ -46,7 +46,7 @@ class WebhookResponse(msgspec.Struct, frozen=True):
     audit_annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -> EncodedReview:
+def build_review(attributes: Attributes, match: RequestView, versions: list[str]) -> EncodedReview:
     """Return the AdmissionReview of a request in a version the webhook supports; raise WebhookError without one."""
     version = next((each for each in versions if each in REVIEWS), None)
     if version is None:
@@ -64,7 +64,7 @@ def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -
     return EncodedReview(version, uid, json.dumps(review).encode())
 
 
-class _Response(msgspec.Struct, rename="camel"):
+class _ReviewResponse(msgspec.Struct, rename="camel"):
     uid: str | None = None
     allowed: bool | None = None
     status: msgspec.Raw = msgspec.Raw()
@@ -74,13 +74,13 @@ class _Response(msgspec.Struct, rename="camel"):
     warnings: list[str] | None = None
 
 
-class _Review(msgspec.Struct, rename="camel"):
+class _ReceivedReview(msgspec.Struct, rename="camel"):
     kind: str = ""
     api_version: str = ""
-    response: _Response | None = None
+    response: _ReviewResponse | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Review)
+_DECODER = msgspec.json.Decoder(_ReceivedReview)
 
 
 def read_response(body: bytes, sent: EncodedReview, *, mutating: bool) -> WebhookResponse:
@@ -106,7 +106,7 @@ def read_response(body: bytes, sent: EncodedReview, *, mutating: bool) -> Webhoo
     )
 
 
-def _decode_review(body: bytes) -> _Review:
+def _decode_review(body: bytes) -> _ReceivedReview:
     try:
         return _DECODER.decode(body)
     except msgspec.ValidationError as error:
@@ -115,7 +115,7 @@ def _decode_review(body: bytes) -> _Review:
         raise WebhookError(f"{_FAILED}couldn't get version/kind; json parse error: {error}") from None
 
 
-def _check_type(review: _Review, version: str) -> None:
+def _check_type(review: _ReceivedReview, version: str) -> None:
     """Raise WebhookError unless a response is an AdmissionReview of the version that was sent."""
     if not review.kind and not review.api_version:
         return
@@ -127,7 +127,7 @@ def _check_type(review: _Review, version: str) -> None:
         raise WebhookError(f"{_FAILED}converting ({given}.{KIND}) to ({version}.{KIND}): unknown conversion")
 
 
-def _check_uid_and_kind(review: _Review, response: _Response, sent: EncodedReview) -> None:
+def _check_uid_and_kind(review: _ReceivedReview, response: _ReviewResponse, sent: EncodedReview) -> None:
     """Raise WebhookError if a v1 response lacks the kind, or its uid differs from the one sent."""
     if response.uid != sent.uid:
         got = response.uid or ""
@@ -137,7 +137,7 @@ def _check_uid_and_kind(review: _Review, response: _Response, sent: EncodedRevie
         raise WebhookError(f"{_INVALID}expected webhook response of {wanted}, got /, Kind=")
 
 
-def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
+def _check_patch(response: _ReviewResponse, patch: bytes, *, mutating: bool) -> None:
     """Raise WebhookError if a v1 response has only one of patch and patch type, or is from a validating webhook."""
     if not mutating:
         for name, is_there in (("patch", bool(patch)), ("patchType", response.patch_type is not None)):
@@ -152,7 +152,7 @@ def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
         raise WebhookError(f'{_INVALID}webhook returned invalid response.patchType of ""')
 
 
-def _decode_patch(response: _Response) -> bytes:
+def _decode_patch(response: _ReviewResponse) -> bytes:
     try:
         return base64.b64decode(response.patch or "", validate=True)
     except (binascii.Error, ValueError) as error:
@@ -169,7 +169,7 @@ def _decode_status(raw: msgspec.Raw) -> Status | None:
         raise WebhookError(f"{_FAILED}response.status cannot be read: {error}") from None
 
 
-def refusal(name: str, status: Status | None) -> StatusError:
+def make_refusal_error(name: str, status: Status | None) -> StatusError:
     """Return (not raise) the error for a request that a webhook denied: its status and message, code 400 or more."""
     status = status or Status()
     by = f'admission webhook "{name}" denied the request'

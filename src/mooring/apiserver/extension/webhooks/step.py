@@ -48,16 +48,16 @@ class WebhookStep(KindsFollower):
         return self._admission is not None and self._admission.ignores(key, mutating=mutating)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
-        await self._refresh().mutate(attributes, reinvocation)
+        await self._get_admission().mutate(attributes, reinvocation)
 
     async def validate(self, attributes: Attributes) -> None:
-        await self._refresh().validate(attributes)
+        await self._get_admission().validate(attributes)
 
     def _on_changes(self) -> None:
         self._admission = None
         self.is_idle = not any(each.objects for each in self._followers.values())
 
-    def _refresh(self) -> "WebhookAdmission":
+    def _get_admission(self) -> "WebhookAdmission":
         if self._admission is None:
             from mooring.apiserver.extension.webhooks.admission import WebhookAdmission  # noqa: PLC0415 - most servers have none
 

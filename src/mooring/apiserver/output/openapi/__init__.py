@@ -54,13 +54,13 @@ class OpenApi:
         if path == _V2:
             if protobuf.ACCEPTED in request.headers.get("accept", ""):
                 return await self._respond_cached(
-                    request, "protobuf", lambda: protobuf.encode(self.v2()), protobuf.MEDIA_TYPE
+                    request, "protobuf", lambda: protobuf.encode(self.build_v2()), protobuf.MEDIA_TYPE
                 )
             _check_json(request)
-            return await self._respond_cached(request, path, lambda: msgspec.json.encode(self.v2()))
+            return await self._respond_cached(request, path, lambda: msgspec.json.encode(self.build_v2()))
         if path == _V3:
             paths = {
-                place: {"serverRelativeURL": f"{_V3}/{place}?hash={self._hash(where)}"}
+                place: {"serverRelativeURL": f"{_V3}/{place}?hash={self._hash_document(where)}"}
                 for place, where in self._group_versions.items()
             }
             return Response(200, msgspec.json.encode({"paths": paths}), JSON)
@@ -68,18 +68,18 @@ class OpenApi:
         if where is None:
             return None
         _check_json(request)
-        response = await self._respond_cached(request, path, lambda: msgspec.json.encode(self.v3(where)))
-        if request.parameter("hash") == self._hash(where):
+        response = await self._respond_cached(request, path, lambda: msgspec.json.encode(self.build_v3(where)))
+        if request.parameter("hash") == self._hash_document(where):
             response.headers["cache-control"] = _FOREVER
         return response
 
-    def v2(self) -> dict[str, Any]:
+    def build_v2(self) -> dict[str, Any]:
         """Return the OpenAPI v2 document."""
         schemas = Schemas(Dialect.V2, self._scheme.served)
         operations = Operations(self._scheme, schemas, Dialect.V2)
         paths: dict[str, Any] = {}
         for where in self._group_versions.values():
-            paths |= operations.paths(where)
+            paths |= operations.build_paths(where)
         return {
             "swagger": "2.0",
             "info": self._info,
@@ -89,10 +89,10 @@ class OpenApi:
             "security": [{"BearerToken": []}],
         }
 
-    def v3(self, where: GroupVersion) -> dict[str, Any]:
+    def build_v3(self, where: GroupVersion) -> dict[str, Any]:
         """Return the OpenAPI v3 document of one group and version."""
         schemas = Schemas(Dialect.V3, self._scheme.served)
-        paths = Operations(self._scheme, schemas, Dialect.V3).paths(where)
+        paths = Operations(self._scheme, schemas, Dialect.V3).build_paths(where)
         return {
             "openapi": "3.0.0",
             "info": self._info,
@@ -103,8 +103,8 @@ class OpenApi:
             },
         }
 
-    def _hash(self, where: GroupVersion) -> str:
-        kinds = [_kind_identity(kind) for kind in self._scheme.resources(*where)]
+    def _hash_document(self, where: GroupVersion) -> str:
+        kinds = [_describe_kind_version(kind) for kind in self._scheme.resources(*where)]
         text = "\n".join([mooring.__version__, self._info["version"], where.api_version, *kinds])
         return hashlib.sha256(text.encode()).hexdigest().upper()
 
@@ -124,7 +124,7 @@ class OpenApi:
         return Response(200, body, media_type, {"etag": tag, "vary": "Accept"})
 
 
-def _kind_identity(kind: Kind) -> str:
+def _describe_kind_version(kind: Kind) -> str:
     facts = kind.custom
     definition = f" {facts.definition.metadata.uid} {facts.definition.metadata.generation}" if facts else ""
     return f"{kind.kind}/{kind.plural}{definition}"

@@ -16,24 +16,24 @@ Schema = dict[str, Any]
 _CONDITIONS = ("allOf", "anyOf", "oneOf", "not")
 
 
-def name_of(kind: Kind, *, is_list: bool = False) -> str:
+def schema_name(kind: Kind, *, is_list: bool = False) -> str:
     """Return the name of a custom kind's schema in the document: `com.example.stable.v1.CronTab`."""
     group = ".".join(reversed(kind.group.split(".")))
     return f"{group}.{kind.version}.{kind.list_kind if is_list else kind.kind}"
 
 
-def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
+def build_definition(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
     """Return the OpenAPI schema of a custom kind; `metadata` refers to the schema of ObjectMeta."""
     props = kind.custom.version.schema.open_api_v3_schema if kind.custom and kind.custom.version.schema else None
     if props is None or (v2 and props.preserve_unknown_fields):
-        return {"type": "object", **_gvk(kind, kind.kind)}
+        return {"type": "object", **_group_version_kind(kind, kind.kind)}
     schema = _supported_schema(msgspec.to_builtins(props), v2=v2)
     _add_embedded_fields(schema, metadata, v2=v2)
     schema["properties"] = dict(sorted({**schema.get("properties", {}), **_type_fields(metadata)}.items()))
-    return {**schema, **_gvk(kind, kind.kind), **_selectable(kind, v2=v2)}
+    return {**schema, **_group_version_kind(kind, kind.kind), **_selectable_fields(kind, v2=v2)}
 
 
-def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
+def build_list_definition(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
     """Return the OpenAPI schema of a custom kind's list, such as CronTabList."""
     return {
         "description": f"{kind.list_kind} is a list of {kind.kind}",
@@ -43,8 +43,8 @@ def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
             **_type_fields(metadata),
             "items": {"description": f"List of {kind.plural}.", "type": "array", "items": item},
         },
-        **_gvk(kind, kind.list_kind),
-        **_selectable(kind, v2=v2),
+        **_group_version_kind(kind, kind.list_kind),
+        **_selectable_fields(kind, v2=v2),
     }
 
 
@@ -57,11 +57,11 @@ def _type_fields(metadata: Schema) -> Schema:
     }
 
 
-def _gvk(kind: Kind, name: str) -> Schema:
+def _group_version_kind(kind: Kind, name: str) -> Schema:
     return {"x-kubernetes-group-version-kind": [{"group": kind.group, "kind": name, "version": kind.version}]}
 
 
-def _selectable(kind: Kind, *, v2: bool) -> Schema:
+def _selectable_fields(kind: Kind, *, v2: bool) -> Schema:
     fields = kind.custom.version.selectable_fields if kind.custom else []
     if v2 or not fields:
         return {}

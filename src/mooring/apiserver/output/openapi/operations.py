@@ -78,7 +78,7 @@ _DELETING = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPol
 _WRITING = ("dryRun", "fieldManager", "fieldValidation")
 
 
-class _Verb(NamedTuple):
+class _VerbDescription(NamedTuple):
     """An API verb as the document describes it: HTTP method, summary, parameters and response codes."""
 
     method: str
@@ -89,13 +89,13 @@ class _Verb(NamedTuple):
 
 
 _VERBS = {
-    "get": _Verb("get", "read", "read the specified"),
-    "list": _Verb("get", "list", "list or watch objects of kind", (*_LISTING,)),
-    "create": _Verb("post", "create", "create a", _WRITING, ("200", "201", "202")),
-    "update": _Verb("put", "replace", "replace the specified", _WRITING, ("200", "201")),
-    "patch": _Verb("patch", "patch", "partially update the specified", (*_WRITING, "force"), ("200", "201")),
-    "delete": _Verb("delete", "delete", "delete a", _DELETING),
-    "deletecollection": _Verb("delete", "deleteCollection", "delete collection of", (*_DELETING, *_LISTING)),
+    "get": _VerbDescription("get", "read", "read the specified"),
+    "list": _VerbDescription("get", "list", "list or watch objects of kind", (*_LISTING,)),
+    "create": _VerbDescription("post", "create", "create a", _WRITING, ("200", "201", "202")),
+    "update": _VerbDescription("put", "replace", "replace the specified", _WRITING, ("200", "201")),
+    "patch": _VerbDescription("patch", "patch", "partially update the specified", (*_WRITING, "force"), ("200", "201")),
+    "delete": _VerbDescription("delete", "delete", "delete a", _DELETING),
+    "deletecollection": _VerbDescription("delete", "deleteCollection", "delete collection of", (*_DELETING, *_LISTING)),
 }
 _WORDS = {"200": "OK", "201": "Created", "202": "Accepted"}
 
@@ -108,29 +108,31 @@ class Operations:
         self._schemas = schemas
         self._dialect = dialect
 
-    def paths(self, where: GroupVersion) -> dict[str, Schema]:
+    def build_paths(self, where: GroupVersion) -> dict[str, Schema]:
         """Return the paths of a group and version by URL, each with its operations."""
         root = f"/apis/{where.group}/{where.version}" if where.group else f"/api/{where.version}"
         kinds = self._scheme.resources(*where)
-        return dict(sorted((found for kind in kinds for found in self._paths_of(root, kind)), key=itemgetter(0)))
+        return dict(
+            sorted((found for kind in kinds for found in self._build_paths_of_kind(root, kind)), key=itemgetter(0))
+        )
 
-    def _paths_of(self, root: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
+    def _build_paths_of_kind(self, root: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
         collection = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
         if verbs := _supported_verbs(kind.verbs, "list", "create", "deletecollection"):
-            yield collection, self._item(kind, verbs, namespaced=kind.namespaced)
+            yield collection, self._build_path_item(kind, verbs, namespaced=kind.namespaced)
         if kind.namespaced and "list" in kind.verbs:
-            yield f"{root}/{kind.plural}", self._item(kind, ["list"], everywhere=True)
+            yield f"{root}/{kind.plural}", self._build_path_item(kind, ["list"], everywhere=True)
         if verbs := _supported_verbs(kind.verbs, "get", "update", "patch", "delete"):
-            yield f"{collection}/{{name}}", self._item(kind, verbs, namespaced=kind.namespaced, named=True)
+            yield f"{collection}/{{name}}", self._build_path_item(kind, verbs, namespaced=kind.namespaced, named=True)
         for each in kind.subresources:
             if each.streams:
-                yield from self._streams(kind, each, f"{collection}/{{name}}/{each.name}")
+                yield from self._build_stream_paths(kind, each, f"{collection}/{{name}}/{each.name}")
                 continue
             verbs = _supported_verbs(each.verbs, "get", "create", "update", "patch")
-            item = self._item(kind, verbs, subresource=each, namespaced=kind.namespaced, named=True)
+            item = self._build_path_item(kind, verbs, subresource=each, namespaced=kind.namespaced, named=True)
             yield f"{collection}/{{name}}/{each.name}", item
 
-    def _item(
+    def _build_path_item(
         self,
         kind: Kind,
         verbs: list[str],
@@ -142,25 +144,30 @@ class Operations:
     ) -> Schema:
         item: Schema = {}
         for verb in verbs:
-            item[_VERBS[verb].method] = self._operation(kind, verb, subresource, namespaced, everywhere)
-        shared = [self._parameter("pretty", "query", _TEXT, _QUERY["pretty"][1])]
+            item[_VERBS[verb].method] = self._build_operation(kind, verb, subresource, namespaced, everywhere)
+        shared = [self._build_parameter("pretty", "query", _TEXT, _QUERY["pretty"][1])]
         if named:
-            shared.insert(0, self._parameter("name", "path", _TEXT, f"The name of the {kind.kind}."))
+            shared.insert(0, self._build_parameter("name", "path", _TEXT, f"The name of the {kind.kind}."))
         if namespaced:
-            shared.insert(-1, self._parameter("namespace", "path", _TEXT, "The namespace of the object."))
+            shared.insert(-1, self._build_parameter("namespace", "path", _TEXT, "The namespace of the object."))
         return {**item, "parameters": shared}
 
-    def _streams(self, kind: Kind, subresource: Subresource, path: str) -> Iterator[tuple[str, Schema]]:
-        shared = [self._parameter("name", "path", _TEXT, f"The name of the {kind.kind}.")]
+    def _build_stream_paths(self, kind: Kind, subresource: Subresource, path: str) -> Iterator[tuple[str, Schema]]:
+        shared = [self._build_parameter("name", "path", _TEXT, f"The name of the {kind.kind}.")]
         if kind.namespaced:
-            shared.append(self._parameter("namespace", "path", _TEXT, "The namespace of the object."))
-        query = [self._parameter(name, "query", *about) for name, about in _STREAM_QUERY[subresource.name].items()]
-        yield path, {**self._connections(kind, subresource), "parameters": [*shared, *query]}
+            shared.append(self._build_parameter("namespace", "path", _TEXT, "The namespace of the object."))
+        query = [
+            self._build_parameter(name, "query", *about) for name, about in _STREAM_QUERY[subresource.name].items()
+        ]
+        yield path, {**self._build_connect_operations(kind, subresource), "parameters": [*shared, *query]}
         if subresource.name == "proxy":
-            parameters = [*shared, self._parameter("path", "path", *_PROXIED)]
-            yield f"{path}/{{path}}", {**self._connections(kind, subresource, "WithPath"), "parameters": parameters}
+            parameters = [*shared, self._build_parameter("path", "path", *_PROXIED)]
+            yield (
+                f"{path}/{{path}}",
+                {**self._build_connect_operations(kind, subresource, "WithPath"), "parameters": parameters},
+            )
 
-    def _connections(self, kind: Kind, subresource: Subresource, suffix: str = "") -> Schema:
+    def _build_connect_operations(self, kind: Kind, subresource: Subresource, suffix: str = "") -> Schema:
         """Return, by HTTP method, the operations of a subresource such as exec or proxy."""
         v2, is_log = self._dialect is Dialect.V2, subresource.name == "log"
         media_type = "text/plain" if is_log else "*/*"
@@ -180,7 +187,7 @@ class Operations:
             }
         return item
 
-    def _operation(
+    def _build_operation(
         self, kind: Kind, verb: str, subresource: Subresource | None, namespaced: bool, everywhere: bool
     ) -> Schema:
         shown, where = self._find_body_type(kind, subresource)
@@ -192,7 +199,7 @@ class Operations:
             "description": f"{_VERBS[verb].about} {f'{subresource.name} of ' if subresource else ''}{kind.kind}",
             "operationId": f"{_VERBS[verb].prefix}{group}{kind.version.capitalize()}{scope}{kind.kind}{suffix}",
             "tags": [f"{group[0].lower()}{group[1:]}_{kind.version}"],
-            "parameters": [self._parameter(name, "query", *_QUERY[name]) for name in _VERBS[verb].parameters],
+            "parameters": [self._build_parameter(name, "query", *_QUERY[name]) for name in _VERBS[verb].parameters],
             "x-kubernetes-action": _VERBS[verb].method if verb in {"create", "update"} else verb,
             "x-kubernetes-group-version-kind": gvk(where, name),
         }
@@ -202,10 +209,10 @@ class Operations:
 
     def _response_schema(self, kind: Kind, verb: str, shown: type[Object], where: GroupVersion) -> Schema:
         if verb in {"delete", "deletecollection"}:
-            return self._schemas.of(Status, where)
+            return self._schemas.reference_type(Status, where)
         if shown is kind.type and kind.custom:
-            return self._schemas.of_custom(kind, is_list=verb == "list")
-        return self._schemas.of(kind.list_type if verb == "list" and kind.list_type else shown, where)
+            return self._schemas.reference_custom_kind(kind, is_list=verb == "list")
+        return self._schemas.reference_type(kind.list_type if verb == "list" and kind.list_type else shown, where)
 
     def _find_body_type(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
         """Return the type that a path's requests and responses have, and its group and version."""
@@ -220,11 +227,11 @@ class Operations:
         media_types: Sequence[str] = _JSON
         if verb in {"create", "update"}:
             own = kind.custom and shown is kind.type
-            schema = self._schemas.of_custom(kind) if own else self._schemas.of(shown, where)
+            schema = self._schemas.reference_custom_kind(kind) if own else self._schemas.reference_type(shown, where)
         elif verb == "patch":
-            schema, media_types = self._schemas.patch(), _PATCHES[:3] if kind.custom else _PATCHES
+            schema, media_types = self._schemas.reference_patch(), _PATCHES[:3] if kind.custom else _PATCHES
         elif verb in {"delete", "deletecollection"}:
-            schema = self._schemas.of(DeleteOptions, where)
+            schema = self._schemas.reference_type(DeleteOptions, where)
         else:
             return
         required = verb in {"create", "update", "patch"}
@@ -248,7 +255,7 @@ class Operations:
                 answers[code] = {"description": _WORDS[code], "content": content}
         operation["responses"] = {**answers, "401": {"description": "Unauthorized"}}
 
-    def _parameter(self, name: str, where: str, schema: dict[str, str], description: str) -> Schema:
+    def _build_parameter(self, name: str, where: str, schema: dict[str, str], description: str) -> Schema:
         found: Schema = {"name": name, "in": where, "description": description}
         if where == "path":
             found["required"] = True

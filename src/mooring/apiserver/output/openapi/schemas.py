@@ -71,40 +71,42 @@ class Schemas:
             version = where.version
         return f"io.k8s.api.{package}.{version}.{cls.__name__}"
 
-    def of(self, cls: type[Object], where: GroupVersion, description: str = "", *, default: bool = False) -> Schema:
+    def reference_type(
+        self, cls: type[Object], where: GroupVersion, description: str = "", *, default: bool = False
+    ) -> Schema:
         """Return a `$ref` to a type's schema, which is built and added to the document if it is missing."""
         name = self.name(cls, where)
         if name not in self.definitions and name not in self._pending:
             self._pending.add(name)
-            self.definitions[name] = self._definition(name, cls, where)
+            self.definitions[name] = self._build_definition(name, cls, where)
             self._pending.discard(name)
         return self._dialect.reference(name, description, default=default)
 
-    def of_custom(self, kind: Kind, *, is_list: bool = False) -> Schema:
+    def reference_custom_kind(self, kind: Kind, *, is_list: bool = False) -> Schema:
         """Return a `$ref` to the schema of a custom kind or of its list, which is added if missing."""
-        name, v2 = custom.name_of(kind, is_list=is_list), self._dialect is Dialect.V2
+        name, v2 = custom.schema_name(kind, is_list=is_list), self._dialect is Dialect.V2
         if name not in self.definitions:
             about = descriptions(ResourceList if is_list else Resource)["metadata"]
-            metadata = self.of(ListMeta if is_list else ObjectMeta, kind.group_version, about)
+            metadata = self.reference_type(ListMeta if is_list else ObjectMeta, kind.group_version, about)
             if is_list:
-                item = self.of_custom(kind)
-                self.definitions[name] = custom.list_of(kind, item, metadata, v2=v2)
+                item = self.reference_custom_kind(kind)
+                self.definitions[name] = custom.build_list_definition(kind, item, metadata, v2=v2)
             else:
-                self.definitions[name] = custom.definition_of(kind, metadata, v2=v2)
+                self.definitions[name] = custom.build_definition(kind, metadata, v2=v2)
         return self._dialect.reference(name)
 
-    def patch(self) -> Schema:
+    def reference_patch(self) -> Schema:
         """Return a `$ref` to the schema of PATCH request bodies."""
         about = "Patch is provided to give a concrete name and type to the Kubernetes PATCH request body."
         self.definitions.setdefault(PATCH, {"description": about, "type": "object"})
         return self._dialect.reference(PATCH)
 
-    def _definition(self, name: str, cls: type[Object], where: GroupVersion) -> Schema:
+    def _build_definition(self, name: str, cls: type[Object], where: GroupVersion) -> Schema:
         texts = descriptions(cls)
         properties: dict[str, Schema] = {}
         required: list[str] = []
         for field in msgspec.structs.fields(cls):
-            schema = self._field(field, where, texts.get(field.name, ""))
+            schema = self._build_field_schema(field, where, texts.get(field.name, ""))
             properties[field.encode_name] = schema
             if is_required(field):
                 required.append(field.encode_name)
@@ -121,13 +123,13 @@ class Schemas:
             ]
         return found
 
-    def _field(self, field: msgspec.structs.FieldInfo, where: GroupVersion, description: str) -> Schema:
+    def _build_field_schema(self, field: msgspec.structs.FieldInfo, where: GroupVersion, description: str) -> Schema:
         always = field.default_factory is not msgspec.NODEFAULT
-        schema = self._type(field.type, where, description, default=always)
+        schema = self._build_type_schema(field.type, where, description, default=always)
         merge = merge_of(field)
         kind = schema.get("type")
         if kind == "array":
-            schema |= _list_marks(merge)
+            schema |= _list_type_keywords(merge)
         elif kind == "object" and merge and merge.kind == "atomic":
             schema["x-kubernetes-map-type"] = "atomic"
         if merge and merge.patch_key and kind == "array":
@@ -136,11 +138,13 @@ class Schemas:
             schema["x-kubernetes-patch-strategy"] = ",".join(merge.patch_strategies)
         return schema
 
-    def _type(self, annotation: Any, where: GroupVersion, description: str = "", *, default: bool = False) -> Schema:
+    def _build_type_schema(
+        self, annotation: Any, where: GroupVersion, description: str = "", *, default: bool = False
+    ) -> Schema:
         origin = get_origin(annotation)
         if origin is Annotated:
             base, *marks = get_args(annotation)
-            return _with_int32_format(self._type(base, where, description, default=default), marks)
+            return _with_int32_format(self._build_type_schema(base, where, description, default=default), marks)
         if origin in (Union, UnionType):
             options = [option for option in get_args(annotation) if option is not NoneType]
             if set(options) == {int, float}:
@@ -149,9 +153,9 @@ class Schemas:
                 return {"description": description}
             if len(options) > 1:
                 return self._reference_shared(_INT_OR_STRING, description)
-            return self._type(options[0], where, description)
+            return self._build_type_schema(options[0], where, description)
         if isinstance(annotation, type) and issubclass(annotation, Object):
-            return self.of(annotation, where, description, default=default)
+            return self.reference_type(annotation, where, description, default=default)
         if annotation is Quantity:
             return self._reference_shared(_QUANTITY, description)
         schema = self._builtin_schema(annotation, origin, where)
@@ -159,13 +163,13 @@ class Schemas:
 
     def _builtin_schema(self, annotation: Any, origin: Any, where: GroupVersion) -> Schema:
         if origin is list:
-            return {"type": "array", "items": self._item(get_args(annotation)[0], where)}
+            return {"type": "array", "items": self._build_item_schema(get_args(annotation)[0], where)}
         if origin is dict:
-            return {"type": "object", "additionalProperties": self._item(get_args(annotation)[1], where)}
+            return {"type": "object", "additionalProperties": self._build_item_schema(get_args(annotation)[1], where)}
         return dict(_PLAIN.get(annotation, {"type": "object"}))
 
-    def _item(self, annotation: Any, where: GroupVersion) -> Schema:
-        schema = self._type(annotation, where, default=True)
+    def _build_item_schema(self, annotation: Any, where: GroupVersion) -> Schema:
+        schema = self._build_type_schema(annotation, where, default=True)
         if self._dialect is Dialect.V3 and schema.get("type") == "string":
             schema["default"] = ""
         return schema
@@ -207,7 +211,7 @@ def _with_int32_format(schema: Schema, marks: Iterable[Any]) -> Schema:
     return schema
 
 
-def _list_marks(merge: Merge | None) -> Schema:
+def _list_type_keywords(merge: Merge | None) -> Schema:
     kind = merge.kind if merge else "atomic"
     if merge and kind == "map":
         return {"x-kubernetes-list-map-keys": [*merge.keys], "x-kubernetes-list-type": "map"}
