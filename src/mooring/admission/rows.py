@@ -27,7 +27,8 @@ from mooring.base.short_string_cache import cache_short
 T = TypeVar("T", bound=Resource)
 
 POD_NAME_LABEL, POD_INDEX_LABEL = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
-_LABELS = ((POD_NAME_LABEL, "pod_name_label"), (POD_INDEX_LABEL, "pod_index_label"))
+ZONE_LABEL = "topology.kubernetes.io/zone"
+_LABELS = ((POD_NAME_LABEL, "pod_name_label"), (POD_INDEX_LABEL, "pod_index_label"), (ZONE_LABEL, "zone_label"))
 _KEYED_ROW = f'k:{{"ip":"{ROW}"}}'
 
 READERS = frozenset(
@@ -151,6 +152,7 @@ def is_valid_row(row: Row) -> bool:
         or (row.target_node and names.dns1123_subdomain(row.target_node))
         or (row.pod_name_label and names.label_value(row.pod_name_label))
         or (row.pod_index_label and names.label_value(row.pod_index_label))
+        or (row.zone_label and names.label_value(row.zone_label))
         or (row.pod_ip and not _is_ip_address(row.pod_ip))
         or (row.host_ip and not _is_ip_address(row.host_ip))
     )

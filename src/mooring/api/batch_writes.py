@@ -37,6 +37,8 @@ class Row(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fie
     hostname: str = ""
     pod_name_label: str = ""
     pod_index_label: str = ""
+    zone_label: str = ""
+    """The zone of a pod's node, which binding copies into the pod's labels."""
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
     container_ids: list[str] = msgspec.field(default_factory=list, name="containerIDs")

@@ -22,7 +22,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 
 _NOW = times.parse("2026-01-01T00:00:00Z")
-_LABELS = {"app": "web", rows.POD_NAME_LABEL: "web-1", rows.POD_INDEX_LABEL: "1"}
+_LABELS = {"app": "web", rows.POD_NAME_LABEL: "web-1", rows.POD_INDEX_LABEL: "1", rows.ZONE_LABEL: "zone-a"}
 _META = {"name": "web-1", "namespace": "default", "uid": "u", "labels": _LABELS, "resourceVersion": "7"}
 _FIELD = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 _AFFINITY = {
@@ -71,12 +71,13 @@ def test_what_was_taken_out_of_a_pod_is_put_back() -> None:
         "hostname": "web-1",
         "pod_name_label": "web-1",
         "pod_index_label": "1",
+        "zone_label": "zone-a",
         "pod_ip": "10.0.0.1",
         "host_ip": "10.1.0.1",
         "container_ids": ["x://2", "x://1"],
     }
     text = codec.encode(taken)
-    assert not [each for each in (b"web-1", b"10.0.0.1", b"10.1.0.1", b"x://", b'"n1"') if each in text]
+    assert not [each for each in (b"web-1", b"10.0.0.1", b"10.1.0.1", b"x://", b'"n1"', b"zone-a") if each in text]
     rows.insert_row(taken, row)
     assert taken == pod()
 
@@ -106,7 +107,14 @@ def test_splitting_leaves_the_object_of_a_client_as_it_is(kind: str) -> None:
 @pytest.mark.req("W.1")
 @pytest.mark.parametrize(
     "row",
-    [Row(name="A"), Row(hostname="a.b"), Row(target_node="N"), Row(pod_name_label="-"), Row(pod_index_label="/")],
+    [
+        Row(name="A"),
+        Row(hostname="a.b"),
+        Row(target_node="N"),
+        Row(pod_name_label="-"),
+        Row(pod_index_label="/"),
+        Row(zone_label="/"),
+    ],
 )
 def test_a_value_that_a_rule_refuses_is_left_to_the_rules(row: Row) -> None:
     assert not rows.is_valid_row(row)

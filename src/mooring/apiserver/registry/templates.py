@@ -7,7 +7,7 @@ filled in. A row is admitted in full if this is not certain: if policies or webh
 or a value is invalid. Used by ``writing.py`` and ``deleting.py``; a `Template` lives as long as the request.
 """
 
-from operator import eq
+from operator import attrgetter, eq
 from typing import cast
 
 import msgspec
@@ -25,6 +25,9 @@ _MAX_KEPT = 16
 """The maximum number of cached outcomes of a batch template."""
 
 _MAX_MISSES = 32
+_WRITTEN_VALUES = ("pod_name_label", "pod_index_label", "zone_label", "pod_ip", "host_ip")
+"""The values of a row that a status update writes, besides container ids."""
+_written_values_of = attrgetter(*_WRITTEN_VALUES)
 
 
 class Reused(msgspec.Struct, frozen=True):
@@ -122,14 +125,8 @@ def _merge_rows(own: Row, given: Row | None) -> Row:
     """Return an object's own values (row) after a write: those the client sent, else the stored ones."""
     if given is None:
         return own
-    return replace(
-        own,
-        pod_name_label=given.pod_name_label,
-        pod_index_label=given.pod_index_label,
-        pod_ip=given.pod_ip,
-        host_ip=given.host_ip,
-        container_ids=given.container_ids,
-    )
+    values = dict(zip(_WRITTEN_VALUES, _written_values_of(given), strict=True))
+    return replace(own, container_ids=given.container_ids, **values)
 
 
 def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
@@ -137,9 +134,6 @@ def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
     if given is None:
         return ()
     return (
-        own.pod_name_label == given.pod_name_label,
-        own.pod_index_label == given.pod_index_label,
-        own.pod_ip == given.pod_ip,
-        own.host_ip == given.host_ip,
+        *map(eq, _written_values_of(own), _written_values_of(given)),
         *map(eq, own.container_ids, given.container_ids),
     )
