@@ -37,9 +37,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 @pytest.fixture
 def kubectl(cluster: RunningCluster) -> Iterator[Kubectl]:
     namespace = f"workloads-{next(_numbers)}"
-    Kubectl(cluster.kubeconfig)("create", "namespace", namespace)
+    assert cluster.server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}) == 201
     yield Kubectl(cluster.kubeconfig, namespace)
-    Kubectl(cluster.kubeconfig)("delete", "namespace", namespace, "--wait=false")
+    assert cluster.server.request("DELETE", f"/api/v1/namespaces/{namespace}") == 200
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
