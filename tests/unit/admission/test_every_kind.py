@@ -142,7 +142,7 @@ def asked(now: datetime = NOW) -> Request:
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_no_input_makes_a_create_raise_anything_but_a_refusal(kind: str, data: st.DataObject) -> None:
     obj = hostile(kind, data)
@@ -158,7 +158,7 @@ def test_no_input_makes_a_create_raise_anything_but_a_refusal(kind: str, data: s
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_no_input_makes_an_update_raise_anything_but_a_refusal(kind: str, data: st.DataObject) -> None:
     new, old = hostile(kind, data), stored(kind)
