@@ -166,14 +166,17 @@ class Kind:
     has_status: bool = field(init=False)
     stored: bool = field(init=False)
     """Whether objects of the kind are stored; others are requests such as reviews."""
+    subresource: Callable[[str], Subresource | None] = field(init=False)
+    """A function that returns the subresource with a name; None if there is none."""
 
     def __post_init__(self) -> None:
         worked_out = {  # computed once: every request reads these
             "group_version": GroupVersion(self.group, self.version),
             "api_version": GroupVersion(self.group, self.version).api_version,
             "family": (self.group if self.storage_group is None else self.storage_group, self.kind),
-            "has_status": self.subresource("status") is not None,
+            "has_status": any(each.name == "status" for each in self.subresources),
             "stored": "list" in self.verbs,
+            "subresource": {each.name: each for each in self.subresources}.get,
         }
         for name, value in worked_out.items():
             object.__setattr__(self, name, value)
@@ -199,12 +202,6 @@ class Kind:
     def stability(self) -> int:
         """The stability of the version: `ALPHA`, `BETA` or `STABLE`."""
         return rank(self.version).stability
-
-    def subresource(self, name: str) -> Subresource | None:
-        for each in self.subresources:  # called several times per request: a generator would cost more
-            if each.name == name:
-                return each
-        return None
 
 
 STATUS = Subresource("status")

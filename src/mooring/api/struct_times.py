@@ -69,12 +69,14 @@ def normalize_times(obj: msgspec.Struct) -> None:
         if value is None or (written is None and not value):
             continue
         try:
-            if written is None:
-                _normalize_nested(value)
-            elif isinstance(value, dict):
+            if written is not None and isinstance(value, dict):
                 setattr(obj, attribute, {key: written(text) for key, text in value.items()})
-            else:
+            elif written is not None:
                 setattr(obj, attribute, written(value))
+            elif isinstance(value, msgspec.Struct):
+                normalize_times(value)
+            else:
+                _normalize_items(value)
         except times.TimeError as error:
             raise WrongTimeError(name, str(error)) from None
         except WrongTimeError as error:
@@ -87,11 +89,9 @@ def has_times(cls: type[msgspec.Struct]) -> bool:
     return bool(_steps(cls))
 
 
-def _normalize_nested(value: Any) -> None:
-    if isinstance(value, msgspec.Struct):
-        normalize_times(value)
-        return
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+def _normalize_items(items: list[Any] | dict[str, Any]) -> None:
+    """Normalize all times in the values of a list or map in place."""
+    for key, each in items.items() if isinstance(items, dict) else enumerate(items):
         try:
             normalize_times(each)
         except WrongTimeError as error:

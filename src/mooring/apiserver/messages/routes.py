@@ -68,16 +68,15 @@ def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
     """Return the resource in a URL path (percent-decoded); None if the path names no served resource."""
     proxy = _PROXY.match(path) if "/proxy/" in path else None
     path, proxied = (proxy[1], proxy[2]) if proxy else (path, "")
-    prefix, *parts = path.strip("/").split("/") if path.startswith("/") else [""]
-    if prefix == "api":
-        parts.insert(0, "")  # the core group
-    elif prefix != "apis":
+    parts = path.strip("/").split("/")
+    begin = {"api": 2, "apis": 3}.get(parts[0], len(parts))
+    rest = parts[begin:]
+    if not rest or "" in rest or not path.startswith("/"):
         return None
-    if len(parts) < 3 or not all(parts[2:]):
-        return None
-    group, version = parts[0], parts[1]
-    watch = parts[2] == "watch" and len(parts) > 3
-    rest = parts[3:] if watch else parts[2:]
+    group, version = "" if begin == 2 else parts[1], parts[begin - 1]
+    watch = rest[0] == "watch" and len(rest) > 1
+    if watch:
+        del rest[0]
     route = None
     if rest[0] == "namespaces" and len(rest) >= 3:
         kind = scheme.resource(group, version, rest[2])
