@@ -42,13 +42,10 @@ class MissingKeyError(ValueError):
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
     """Return the fields that were added, modified and removed between two objects, by the merge schema `node`."""
-    added, modified, removed = sinks = _nothing()
+    sinks: Sinks = ({}, {}, {})
     _compare_maps(old, new, node, sinks)
+    added, modified, removed = sinks
     return Comparison(added, modified, removed, field_set.union(added, modified))
-
-
-def _nothing() -> Sinks:
-    return {}, {}, {}
 
 
 def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) -> None:
@@ -62,15 +59,14 @@ def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) 
         return
     if old == new and type(old) is type(new):
         return
-    below = _nothing()
-    if node is None or node.is_atomic or type(old) is not type(new):
+    if node is None or node.is_atomic or type(old) is not type(new) or type(new) not in _HOLDERS:
         modified[element] = {}
-    elif isinstance(new, dict):
+        return
+    below: Sinks = ({}, {}, {})
+    if isinstance(new, dict):
         _compare_maps(old, new, node, below)
-    elif isinstance(new, list):
-        _compare_lists(old, new, node, below)
     else:
-        modified[element] = {}
+        _compare_lists(old, new, node, below)
     for sink, found in zip(sinks, below, strict=True):
         if found:
             sink[element] = found
@@ -78,23 +74,20 @@ def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) 
 
 def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: Sinks) -> None:
     added, _, removed = sinks
-    for name, value in new.items():
-        before, after = old.get(name), value
+    for name, after in new.items():
+        before: Any = old.get(name)
         if before == after:
             continue
-        if after is None:
-            after = type(before)() if isinstance(before, dict | list) else _ABSENT  # null stands for the empty value
-        elif before is None:
-            before = [] if name in old and isinstance(after, list) else _ABSENT
-        if before is _ABSENT:
-            added[f"f:{name}"] = all_fields(after, node.child(name)) if after.__class__ in _HOLDERS else {}
-        elif after is _ABSENT:
-            removed[f"f:{name}"] = all_fields(before, node.child(name)) if before.__class__ in _HOLDERS else {}
-        else:
-            _compare(f"f:{name}", before, after, node.child(name), sinks)
-    for name, before in old.items():
-        if before is not None and name not in new:
-            removed[f"f:{name}"] = all_fields(before, node.child(name)) if before.__class__ in _HOLDERS else {}
+        if before is None and not (name in old and after.__class__ is list):
+            added["f:" + name] = all_fields(after, node.child(name)) if after.__class__ in _HOLDERS else {}
+        elif after is None and before.__class__ not in _HOLDERS:
+            removed["f:" + name] = {}
+        else:  # null stands for the empty map or list
+            now = type(before)() if after is None else after
+            _compare("f:" + name, [] if before is None else before, now, node.child(name), sinks)
+    for name, value in old.items():
+        if value is not None and name not in new:
+            removed["f:" + name] = all_fields(value, node.child(name)) if value.__class__ in _HOLDERS else {}
 
 
 def _compare_lists(old: list[Any], new: list[Any], node: Node, sinks: Sinks) -> None:
@@ -138,9 +131,8 @@ def all_fields(value: Any, node: Node | None) -> Fields:
         return {}
     result: Fields = {SELF: {}}
     if isinstance(value, dict):
-        for name, child in value.items():
-            below = node.child(name) if child.__class__ in _HOLDERS else None  # spare a call for every leaf
-            result[f"f:{name}"] = all_fields(child, below) if below else {}
+        for name, child in value.items():  # without a call for each leaf
+            result["f:" + name] = all_fields(child, node.child(name)) if child.__class__ in _HOLDERS else {}
     else:
         for each in value:
             element = element_of(each, node)

@@ -63,8 +63,8 @@ def union(a: Fields, b: Fields) -> Fields:
 
 
 def _union_node(a: Fields, b: Fields) -> Fields:
-    node = node_of(union(children_of(a), children_of(b)), member=is_member(a) or is_member(b))
-    return {} if node is None else node
+    node = union(a, b) if a and b else {SELF: {}, **a, **b}
+    return node if len(node) > 1 or SELF not in node else {}
 
 
 def difference(a: Fields, b: Fields) -> Fields:
@@ -74,8 +74,9 @@ def difference(a: Fields, b: Fields) -> Fields:
     result: Fields = {}
     for element, ours in a.items():
         theirs = b.get(element)
-        if theirs is None:
+        if theirs is None or not (ours or is_member(theirs)):
             result[element] = ours
+        if theirs is None or not ours:
             continue
         member = is_member(ours) and not is_member(theirs)
         kept = node_of(difference(children_of(ours), children_of(theirs)), member=member)
