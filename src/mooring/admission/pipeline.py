@@ -12,6 +12,7 @@ its own; binding a pod is in ``pod/binding.py``.
 """
 
 import os
+import struct
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -192,16 +193,19 @@ def generate_uid() -> str:
 
 
 _unused: list[str] = []
+_VERSION_BYTES = bytes(0x40 | byte & 0x0F for byte in range(256))
+_VARIANT_BYTES = bytes(0x80 | byte & 0x3F for byte in range(256))
+"""The bytes of a UUID of version 4 that have its version and its variant, by the random byte."""
 os.register_at_fork(after_in_child=_unused.clear)  # a child must not have the same chance as its parent
 
 
 def _generate_uids() -> list[str]:
-    digits, found = os.urandom(16 * _UIDS_AT_ONCE).hex(), list[str]()
-    for at in range(0, len(digits), 32):
-        variant = "89ab"[int(digits[at + 16], 16) & 3]
-        begin, version = f"{digits[at : at + 8]}-{digits[at + 8 : at + 12]}", f"4{digits[at + 13 : at + 16]}"
-        found.append(f"{begin}-{version}-{variant}{digits[at + 17 : at + 20]}-{digits[at + 20 : at + 32]}")
-    return found
+    """Return random UUIDs of version 4, without a loop in Python."""
+    chance = bytearray(os.urandom(16 * _UIDS_AT_ONCE))
+    chance[6::16] = chance[6::16].translate(_VERSION_BYTES)
+    chance[8::16] = chance[8::16].translate(_VARIANT_BYTES)
+    parts = struct.iter_unpack("8s4s4s4s12s", chance.hex().encode())
+    return b" ".join(map(b"-".join, parts)).decode().split()
 
 
 def generate_another_name(obj: meta_v1.Resource) -> None:

@@ -37,6 +37,9 @@ class SortedKeys:
     def between(self, low: str, high: str | None, limit: int = 0) -> tuple[list[str], int]:
         """Return the first `limit` keys (0: all) between `low` and `high` (None: unbounded), and their total number."""
         first, start = self._position(low, bisect_right)
+        block = self._blocks[first]
+        if start < len(block) and high is not None and block[start] >= high:
+            return [], 0  # often: most namespaces have no quotas and no limit ranges
         last, end = (
             (len(self._blocks) - 1, len(self._blocks[-1])) if high is None else self._position(high, bisect_left)
         )
