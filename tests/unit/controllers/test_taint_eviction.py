@@ -280,7 +280,7 @@ async def test_hundreds_of_pods_leave_a_node(plane: ControlPlane) -> None:
 
 async def test_controllers_that_were_stopped_leave_no_timer_behind(plane: ControlPlane) -> None:
     async def timers() -> list[str]:
-        return [repr(task) for task in asyncio.all_tasks() if "WorkQueue._wait_until" in repr(task)]
+        return [repr(task) for task in asyncio.all_tasks() if "WorkQueue._add_due_items_after_wait" in repr(task)]
 
     await plane.node("n", taints=["sla=960:NoExecute"])
     await plane.pod("web", on="n", spec=tolerating(gt("950", 300)))
