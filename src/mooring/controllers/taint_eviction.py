@@ -241,11 +241,7 @@ class DeviceTaintEviction(EvictionController):
         self.follow(self._claims, self._enqueue_pods_of_claim)
         self._slices = context.informers.of(ResourceSlice)
         self._slices_by_pool = self._slices.index("pool", _pool_keys_of_slice)
-        self._slices.add_handler(
-            added=self._enqueue_pods_of_slice,
-            updated=self._enqueue_pods_of_updated_slice,
-            deleted=self._enqueue_pods_of_slice,
-        )
+        self.follow(self._slices, self._enqueue_pods_of_slice, deleted=True)
         if knows(DeviceTaintRule):
             self._rules = context.informers.of(DeviceTaintRule)
             self._rules.add_handler(
@@ -265,10 +261,6 @@ class DeviceTaintEviction(EvictionController):
     def _enqueue_pods_of_slice(self, found: ResourceSlice) -> None:
         for claim in self._claims_by_pool.get(_pool_keys_of_slice(found)[0]):
             self._enqueue_pods_of_claim(claim)
-
-    def _enqueue_pods_of_updated_slice(self, old: ResourceSlice, new: ResourceSlice) -> None:
-        if old.spec != new.spec:
-            self._enqueue_pods_of_slice(new)
 
     def _enqueue_pods_of_rule(self, rule: DeviceTaintRule) -> None:
         for claim in self._claims.objects() if self._claims is not None else ():

@@ -37,18 +37,12 @@ _TURN_SECONDS = 0.02
 def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
     """Return a template's tolerations, and those that every pod of a DaemonSet has."""
     added = [*_TOLERATED, *([_NETWORK] if spec.host_network else [])]
-    extra = [Toleration(key=key, operator="Exists", effect=effect) for key, effect in added]
-    kept = [each for each in spec.tolerations if all(not _are_tolerations_equal(each, other) for other in extra)]
-    return [*kept, *extra]
-
-
-def _are_tolerations_equal(left: Toleration, right: Toleration) -> bool:
-    return not left.expression and (left.key, left.operator, left.value, left.effect) == (
-        right.key,
-        right.operator,
-        right.value,
-        right.effect,
-    )
+    kept = [
+        each
+        for each in spec.tolerations
+        if each.expression or (each.operator, each.value) != ("Exists", "") or (each.key, each.effect) not in added
+    ]
+    return [*kept, *(Toleration(key=key, operator="Exists", effect=effect) for key, effect in added)]
 
 
 class Suitability(NamedTuple):

@@ -77,7 +77,8 @@ def compute_old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[Rep
         if cut > 0:
             sizes[each.metadata.name] -= cut
             room -= cut
-    room = sum(map(_count_surely_available, [*old, new])) - least
+    # Only pods that stay after scaling count: the status may include terminating ones.
+    room = sum(min(replicas(each), each.status.available_replicas) for each in (*old, new)) - least
     for each in active:
         if room <= 0:
             break
@@ -85,11 +86,6 @@ def compute_old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[Rep
         sizes[each.metadata.name] -= cut
         room -= cut
     return select_changed_sizes(sizes, active)
-
-
-def _count_surely_available(each: ReplicaSet) -> int:
-    """Count a ReplicaSet's pods that stay available after scaling; its status may include terminating ones."""
-    return min(replicas(each), each.status.available_replicas)
 
 
 def select_changed_sizes(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:

@@ -58,9 +58,6 @@ class Children(Generic[T]):
     def count_owned(self, owner: Resource) -> int:
         return self._index.count(owner.metadata.uid)
 
-    def find_orphans(self, namespace: str) -> list[T]:
-        return self._index.get(f"{namespace}/")
-
     async def claim(
         self,
         owner: Resource,
@@ -86,7 +83,7 @@ class Children(Generic[T]):
             return claimed
         wanted = [
             child
-            for child in self.find_orphans(owner.metadata.namespace)
+            for child in self._index.get(f"{owner.metadata.namespace}/")  # orphans
             if child.metadata.deletion_timestamp is None
             and selector.matches(child.metadata.labels)
             and is_adoptable(child)
