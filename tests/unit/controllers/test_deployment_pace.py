@@ -155,21 +155,21 @@ def test_every_rollout_ends_and_stays_within_its_bounds(
     most = wanted + pace.max_surge(owner)
     least = wanted - pace.max_unavailable(owner)
     for _ in range(200):
-        size = pace.compute_new_size(owner, [new, old], pace.replicas(new))
-        if size != pace.replicas(new):
+        size = pace.compute_new_size(owner, [new, old], pace.wanted_replicas(new))
+        if size != pace.wanted_replicas(new):
             new.spec.replicas = size
         else:
             for name, smaller in pace.compute_old_sizes(owner, new, [old]).items():
                 assert name == "old"
                 old.spec.replicas = smaller
         assert pace.total_replicas([new, old]) <= most
-        surely = sum(min(pace.replicas(each), each.status.available_replicas) for each in (new, old))
+        surely = sum(min(pace.wanted_replicas(each), each.status.available_replicas) for each in (new, old))
         assert surely >= least
         if chance.random() < 0.5:
-            old.status.available_replicas = pace.replicas(old)
+            old.status.available_replicas = pace.wanted_replicas(old)
         if chance.random() < 0.5:
-            new.status.available_replicas = min(pace.replicas(new), new.status.available_replicas + 1)
-        if (pace.replicas(new), pace.replicas(old), new.status.available_replicas) == (wanted, 0, wanted):
+            new.status.available_replicas = min(pace.wanted_replicas(new), new.status.available_replicas + 1)
+        if (pace.wanted_replicas(new), pace.wanted_replicas(old), new.status.available_replicas) == (wanted, 0, wanted):
             return
     raise AssertionError("the rollout does not end")
 

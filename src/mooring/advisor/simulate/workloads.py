@@ -94,7 +94,7 @@ class Workloads:
         meta = structs.replace(made.metadata, name=owner.name, uid=owner.reference.uid)
         owner.object = structs.replace(made, api_version="apps/v1", kind="ReplicaSet", metadata=meta)
         owner.template, owner.deployment = made.spec.template, deployment
-        owner.wanted = pace.replicas(deployment)
+        owner.wanted = pace.wanted_replicas(deployment)
         self._sets.setdefault(_key_of(deployment), []).append(owner)
 
     def all(self) -> Iterable[Workload]:
@@ -253,11 +253,11 @@ class Workloads:
         before = [(owner, owner.wanted) for owner in sets]
         if not old:
             self._rolling.pop(_key_of(deployment), None)
-            self._resize(new, pace.replicas(deployment))
+            self._resize(new, pace.wanted_replicas(deployment))
         elif not pace.is_rolling(deployment):
             for owner in old:
                 self._resize(owner, 0)
-            self._resize(new, pace.replicas(deployment))
+            self._resize(new, pace.wanted_replicas(deployment))
         else:
             self._resize(new, pace.compute_new_size(deployment, [_as_replica_set(owner) for owner in sets], new.wanted))
             sizes = pace.compute_old_sizes(deployment, _as_replica_set(new), [_as_replica_set(owner) for owner in old])

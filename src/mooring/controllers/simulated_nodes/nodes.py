@@ -55,13 +55,13 @@ class SimulatedNodeController(Controller):
         self._networks = PodCidrAllocator()
         self._slots: dict[str, int] = {}
         """By node, the number that decides when its heartbeats are due."""
-        self.follow(self._nodes, self._schedule_heartbeats)
+        self.follow(self._nodes, self._track_node)
         self._nodes.add_handler(deleted=self._release_node)
         self.follow(context.informers.of(Pod), self._record_pulled_images)
         self._pulled: dict[str, dict[str, None]] = {}
         self.periodic = (self._send_heartbeats_periodically, self._report_images_periodically)
 
-    def _schedule_heartbeats(self, node: Node) -> None:
+    def _track_node(self, node: Node) -> None:
         name = node.metadata.name
         self._networks.mark_used(node.spec.pod_cidr, name)
         if not is_simulated(node):

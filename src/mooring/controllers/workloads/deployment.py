@@ -67,7 +67,7 @@ def compute_status_counts(
 ) -> DeploymentStatus:
     """Return a Deployment's status with its pod counts and the condition Available; other conditions are kept."""
     available = sum(each.status.available_replicas for each in sets)
-    if available >= pace.replicas(deployment) - pace.max_unavailable(deployment):
+    if available >= pace.wanted_replicas(deployment) - pace.max_unavailable(deployment):
         content = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         content = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
@@ -87,7 +87,7 @@ def compute_status_counts(
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Return whether all pods have the current template and are available, and no others exist."""
-    wanted = pace.replicas(deployment)
+    wanted = pace.wanted_replicas(deployment)
     return (
         status.updated_replicas == status.replicas == status.available_replicas == wanted
         and status.observed_generation >= deployment.metadata.generation
@@ -257,7 +257,7 @@ class DeploymentController(WorkloadController[Deployment]):
         new = rollout.new
         if rollout.written or new is None:
             return
-        size = pace.compute_new_size(rollout.deployment, rollout.sets, pace.replicas(new))
+        size = pace.compute_new_size(rollout.deployment, rollout.sets, pace.wanted_replicas(new))
         await self._scale_replica_sets(rollout, pace.select_changed_sizes({new.metadata.name: size}, [new]))
         if not rollout.written:
             await self._scale_replica_sets(rollout, pace.compute_old_sizes(rollout.deployment, new, rollout.old))
@@ -266,7 +266,7 @@ class DeploymentController(WorkloadController[Deployment]):
         await self._update_new_replica_set(rollout, create=False)
         if rollout.written:
             return
-        surplus = {each.metadata.name: 0 for each in rollout.old if pace.replicas(each)}
+        surplus = {each.metadata.name: 0 for each in rollout.old if pace.wanted_replicas(each)}
         await self._scale_replica_sets(rollout, surplus)
         if surplus or any(not states.has_ended(pod) for each in rollout.old for pod in self.pods.owned_by(each)):
             return
@@ -275,7 +275,7 @@ class DeploymentController(WorkloadController[Deployment]):
             return
         new = rollout.new
         await self._scale_replica_sets(
-            rollout, pace.select_changed_sizes({new.metadata.name: pace.replicas(rollout.deployment)}, [new])
+            rollout, pace.select_changed_sizes({new.metadata.name: pace.wanted_replicas(rollout.deployment)}, [new])
         )
 
     # -- ReplicaSets
@@ -286,7 +286,7 @@ class DeploymentController(WorkloadController[Deployment]):
             if create:
                 await self._create_new_replica_set(rollout)
             return
-        revision = replica_sets.max_revision(rollout.old) + 1
+        revision = replica_sets.find_max_revision(rollout.old) + 1
         wanted = replica_sets.compute_annotations(deployment, new, revision)
         seconds = deployment.spec.min_ready_seconds
         if not create:  # sizes are annotated when they are set
@@ -311,7 +311,7 @@ class DeploymentController(WorkloadController[Deployment]):
             return
         owner = build_controller_reference(self.client, deployment)
         made = replica_sets.build_replica_set(deployment, rollout.old, owner, rollout.collisions)
-        name, size = made.metadata.name, pace.replicas(made)
+        name, size = made.metadata.name, pace.wanted_replicas(made)
         try:
             rollout.new = await self.client.create(made)
         except errors.AlreadyExists:
@@ -354,7 +354,7 @@ class DeploymentController(WorkloadController[Deployment]):
 
     async def _scale_replica_sets(self, rollout: _Rollout, sizes: pace.Sizes) -> None:
         for each in rollout.sets:
-            size, before = sizes.get(each.metadata.name), pace.replicas(each)
+            size, before = sizes.get(each.metadata.name), pace.wanted_replicas(each)
             if size is None:
                 continue
             await self._write_replica_set(rollout, self._with_replicas(rollout.deployment, each, size))
@@ -364,15 +364,15 @@ class DeploymentController(WorkloadController[Deployment]):
 
     async def _annotate_sizes(self, rollout: _Rollout) -> None:
         """Write the Deployment's size to annotations of ReplicaSets; else every pass would see it as scaled again."""
-        wanted = replica_sets.size_annotations(rollout.deployment)
+        wanted = replica_sets.compute_size_annotations(rollout.deployment)
         for each in rollout.sets:
-            if pace.replicas(each) and not wanted.items() <= each.metadata.annotations.items():
+            if pace.wanted_replicas(each) and not wanted.items() <= each.metadata.annotations.items():
                 await self._write_replica_set(
-                    rollout, self._with_replicas(rollout.deployment, each, pace.replicas(each))
+                    rollout, self._with_replicas(rollout.deployment, each, pace.wanted_replicas(each))
                 )
 
     def _with_replicas(self, deployment: Deployment, each: ReplicaSet, size: int) -> ReplicaSet:
-        annotations = {**each.metadata.annotations, **replica_sets.size_annotations(deployment)}
+        annotations = {**each.metadata.annotations, **replica_sets.compute_size_annotations(deployment)}
         return structs.replace(
             each,
             metadata=structs.replace(each.metadata, annotations=annotations),

@@ -88,7 +88,7 @@ def revision_of(obj: Deployment | ReplicaSet) -> int:
     return number if number < 2**63 else 0
 
 
-def max_revision(sets: Sequence[ReplicaSet]) -> int:
+def find_max_revision(sets: Sequence[ReplicaSet]) -> int:
     return max(map(revision_of, sets), default=0)
 
 
@@ -114,7 +114,7 @@ def build_replica_set(
             template=structs.replace(template, metadata=structs.replace(template.metadata, labels=labels)),
         ),
     )
-    made.metadata.annotations = compute_annotations(deployment, made, max_revision(old) + 1)
+    made.metadata.annotations = compute_annotations(deployment, made, find_max_revision(old) + 1)
     return made
 
 
@@ -122,7 +122,7 @@ def compute_annotations(deployment: Deployment, each: ReplicaSet, revision: int)
     """Return the annotations for the current ReplicaSet `each`: the Deployment's, the revision and the wanted size."""
     before = each.metadata.annotations
     copied = {name: value for name, value in deployment.metadata.annotations.items() if name not in _NOT_COPIED}
-    found = {**before, **copied, **size_annotations(deployment)}
+    found = {**before, **copied, **compute_size_annotations(deployment)}
     old_revision = revision_of(each)
     if old_revision < revision:
         found[REVISION] = str(revision)
@@ -134,8 +134,8 @@ def compute_annotations(deployment: Deployment, each: ReplicaSet, revision: int)
     return found
 
 
-def size_annotations(deployment: Deployment) -> dict[str, str]:
-    wanted = pace.replicas(deployment)
+def compute_size_annotations(deployment: Deployment) -> dict[str, str]:
+    wanted = pace.wanted_replicas(deployment)
     return {pace.DESIRED: str(wanted), pace.MAXIMUM: str(wanted + pace.max_surge(deployment))}
 
 
@@ -150,6 +150,6 @@ def find_sets_to_delete(deployment: Deployment, old: Sequence[ReplicaSet]) -> li
         each
         for each in surplus
         if not each.status.replicas
-        and not pace.replicas(each)
+        and not pace.wanted_replicas(each)
         and each.metadata.generation <= each.status.observed_generation
     ]

@@ -254,7 +254,7 @@ def decide_outcome(job: Job, tally: JobPodCounts, now: datetime) -> JobDecision 
     spec = job.spec
     if tally.failure:
         return JobDecision(False, "PodFailurePolicy", tally.failure)
-    too_many = spec.backoff_limit is not None and tally.all_failed > spec.backoff_limit
+    too_many = spec.backoff_limit is not None and tally.total_failed > spec.backoff_limit
     if too_many or job_pods.exceeds_restart_limit(job, tally.active):
         return JobDecision(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left = _seconds_to_deadline(job, job.status, now)
@@ -266,9 +266,9 @@ def decide_outcome(job: Job, tally: JobPodCounts, now: datetime) -> JobDecision 
     if spec.suspend and spec.completions != 0:
         return None
     enough = (
-        tally.all_succeeded >= spec.completions
+        tally.total_succeeded >= spec.completions
         if spec.completions is not None
-        else tally.all_succeeded > 0 and not tally.active
+        else tally.total_succeeded > 0 and not tally.active
     )
     if enough:
         return JobDecision(True, "CompletionsReached", "Reached expected number of succeeded pods")
@@ -293,8 +293,8 @@ def count_wanted_pods(job: Job, tally: JobPodCounts) -> int:
     """Return how many pods of the Job should be active now."""
     parallel = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
-        return min(parallel, len(tally.active)) if tally.all_succeeded else parallel
-    return max(0, min(parallel, job.spec.completions - tally.all_succeeded - len(tally.failed_indexes)))
+        return min(parallel, len(tally.active)) if tally.total_succeeded else parallel
+    return max(0, min(parallel, job.spec.completions - tally.total_succeeded - len(tally.failed_indexes)))
 
 
 def _seconds_to_deadline(job: Job, status: JobStatus, now: datetime) -> float | None:

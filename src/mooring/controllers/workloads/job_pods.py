@@ -261,11 +261,11 @@ class JobPodCounts(msgspec.Struct):
     failure: str = ""
 
     @property
-    def all_succeeded(self) -> int:
+    def total_succeeded(self) -> int:
         return self.succeeded + len(self.uncounted.succeeded)
 
     @property
-    def all_failed(self) -> int:
+    def total_failed(self) -> int:
         return self.failed + len(self.uncounted.failed)
 
 
