@@ -51,11 +51,7 @@ def max_surge(deployment: Deployment) -> int:
 
 def max_unavailable(deployment: Deployment) -> int:
     """Return how many pods may be unavailable, at most all."""
-    return (
-        min(resolve_surge_and_unavailable(deployment)[1], wanted_replicas(deployment))
-        if wanted_replicas(deployment)
-        else 0
-    )
+    return min(resolve_surge_and_unavailable(deployment)[1], wanted_replicas(deployment))
 
 
 def compute_new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -> int:
@@ -77,16 +73,13 @@ def compute_old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[Rep
     if room <= 0:
         return {}
     for each in active:
-        cut = min(room, wanted_replicas(each) - each.status.available_replicas)
-        if cut > 0:
-            sizes[each.metadata.name] -= cut
-            room -= cut
+        cut = max(0, min(room, wanted_replicas(each) - each.status.available_replicas))
+        sizes[each.metadata.name] -= cut
+        room -= cut
     # Only pods that stay after scaling count: the status may include terminating ones.
     room = sum(min(wanted_replicas(each), each.status.available_replicas) for each in (*old, new)) - least
     for each in active:
-        if room <= 0:
-            break
-        cut = min(room, sizes[each.metadata.name])
+        cut = max(0, min(room, sizes[each.metadata.name]))
         sizes[each.metadata.name] -= cut
         room -= cut
     return select_changed_sizes(sizes, active)
@@ -94,16 +87,13 @@ def compute_old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[Rep
 
 def select_changed_sizes(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
     """Return those of the given sizes that differ from the current sizes of the ReplicaSets."""
-    return {
-        each.metadata.name: sizes[each.metadata.name]
-        for each in sets
-        if sizes[each.metadata.name] != wanted_replicas(each)
-    }
+    current = {each.metadata.name: wanted_replicas(each) for each in sets}
+    return {name: sizes[name] for name, size in current.items() if sizes[name] != size}
 
 
 def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
     """Return whether the current template's ReplicaSet has all pods, all available."""
-    if new is None or _read_annotated_number(new, DESIRED) is None:
+    if new is None:
         return False
     wanted = wanted_replicas(deployment)
     return wanted_replicas(new) == _read_annotated_number(new, DESIRED) == new.status.available_replicas == wanted

@@ -49,8 +49,7 @@ class _SyncState(msgspec.Struct):
         return running and states.is_ready(pod)
 
     def is_available(self, pod: Pod) -> bool:
-        seconds = self.owner.spec.min_ready_seconds
-        return self.is_ready(pod) and (not seconds or pod_states.is_available(pod, seconds, self.now))
+        return self.is_ready(pod) and pod_states.is_available(pod, self.owner.spec.min_ready_seconds, self.now)
 
     def is_old(self, pod: Pod) -> bool:
         newest = self.update.metadata.name
@@ -259,7 +258,7 @@ def compute_status(state: _SyncState, collisions: int | None) -> StatefulSetStat
         observed_generation=state.owner.metadata.generation,
         replicas=len(pods),
         ready_replicas=len(ready),
-        available_replicas=sum(map(state.is_available, ready)) if state.owner.spec.min_ready_seconds else len(ready),
+        available_replicas=sum(map(state.is_available, ready)),
         current_replicas=made.count(state.current.metadata.name),
         updated_replicas=made.count(state.update.metadata.name),
         current_revision=state.current.metadata.name,
