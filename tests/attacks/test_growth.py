@@ -53,7 +53,7 @@ def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
     that would look like growth here.
     """
     monkeypatch.setattr(known_specs, "_digest", lambda _: b"")
-    monkeypatch.setattr(pipeline, "new_uid", lambda: "")
+    monkeypatch.setattr(pipeline, "generate_uid", lambda: "")
     monkeypatch.setattr(errors, "MAX_CAUSES", 3)
     monkeypatch.setattr(update, "format_difference", lambda _old, _new: "")
     monkeypatch.setattr(msgspec, "to_builtins", partial(msgspec.to_builtins, enc_hook=str))  # of watched texts
