@@ -57,7 +57,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[Autoscaler]):
         cannot_wake = least == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics)
         detail = "must specify at least one Object or External metric to support scaling to zero replicas"
         errors += checks.forbidden_if(cannot_wake, metrics, detail)
-        given = checks.fields(spec.behavior, "scaleUp", "scaleDown") if spec.behavior is not None else ()
+        given = checks.select_fields(spec.behavior, "scaleUp", "scaleDown") if spec.behavior is not None else ()
         for name, rules in given:
             errors += checks.optional(rules, _SPEC.child("behavior", name), _validate_scaling_rules)
         return errors
@@ -94,7 +94,7 @@ def _validate_object_reference(reference: v2.CrossVersionObjectReference, path: 
 def _validate_metric(metric: v2.MetricSpec, path: Path) -> Errors:
     errors = checks.require(metric.type, path.child("type"), "must specify a metric source type")
     errors += checks.one_of(metric.type, _METRIC_TYPES, path.child("type"))
-    given = [(name, source) for name, source in checks.fields(metric, *_METRICS.values()) if source is not None]
+    given = [(name, source) for name, source in checks.select_fields(metric, *_METRICS.values()) if source is not None]
     for name, source in given[:1]:
         errors += _validate_metric_source(source, path.child(name))
     wanted = _METRICS.get(metric.type)
@@ -152,7 +152,7 @@ def _validate_metric_target(target: v2.MetricTarget, path: Path) -> Errors:
     errors = checks.require(target.type, here, "must specify a metric target type")
     detail = "must be either Utilization, Value, or AverageValue"
     errors += checks.invalid_if(target.type not in _TARGETS, here, target.type, detail)
-    for name, value in checks.fields(target, "value", "averageValue"):
+    for name, value in checks.select_fields(target, "value", "averageValue"):
         is_wrong = value is not None and value.sign() <= 0
         errors += checks.invalid_if(is_wrong, path.child(name), value, "must be positive")
     return errors + checks.positive(use, path.child("averageUtilization"), "must be greater than 0")

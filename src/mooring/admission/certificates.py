@@ -48,9 +48,9 @@ class PodCertificateRequestStrategy(Strategy[v1.PodCertificateRequest]):
         errors = validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         asked, here = spec.unverified_user_annotations, _SPEC.child("unverifiedUserAnnotations")
         errors += validate_annotations(asked, here, need_domain=True)
-        for field, name in checks.fields(spec, "podName", "serviceAccountName", "nodeName"):
+        for field, name in checks.select_fields(spec, "podName", "serviceAccountName", "nodeName"):
             errors += names.validate(_SPEC.child(field), name, names.dns1123_subdomain(name))
-        for field, uid in checks.fields(spec, "podUID", "serviceAccountUID", "nodeUID"):
+        for field, uid in checks.select_fields(spec, "podUID", "serviceAccountUID", "nodeUID"):
             errors += checks.invalid_if(not uid, _SPEC.child(field), uid, "must not be empty")
             errors += checks.limit_bytes(uid, _LONGEST_UID, _SPEC.child(field))
         return errors + _validate_requested_lifetime(spec) + _validate_pkcs10_request(spec)
@@ -289,7 +289,7 @@ class CertificateStrategy(Strategy[SigningRequest]):
             certificate_requests.read(spec.request)
         except certificate_requests.RequestError as error:
             errors.append(field_errors.invalid(_SPEC.child("request"), "<request>", str(error)))
-        here, seen = _SPEC.child("usages"), checks.Unique()
+        here, seen = _SPEC.child("usages"), checks.UniqueKeys()
         errors += checks.require(spec.usages, here)
         for index, usage in enumerate(spec.usages):
             errors += checks.one_of(usage, _USAGES, here.index(index)) or seen.add(usage, here.index(index))
@@ -344,7 +344,7 @@ class ApprovalStrategy(CertificateStatusStrategy):
 
 def _validate_request_conditions(conditions: _Conditions) -> Errors:
     errors: Errors = []
-    seen, decided = checks.Unique(), set[str]()
+    seen, decided = checks.UniqueKeys(), set[str]()
     for index, condition in enumerate(conditions):
         path = _CONDITIONS.index(index)
         allowed = ("True",) if condition.type in {v1.APPROVED, v1.DENIED, v1.FAILED} else checks.STATUSES

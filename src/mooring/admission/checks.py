@@ -100,7 +100,7 @@ def get_fields_by_json_name(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, attribute) for name, attribute in _attributes_by_json_name(type(struct)).items()}
 
 
-def fields(struct: msgspec.Struct, *names: str) -> list[tuple[str, Any]]:
+def select_fields(struct: msgspec.Struct, *names: str) -> list[tuple[str, Any]]:
     """Return (JSON name, value) for those fields of a struct whose JSON names are given."""
     attributes = _attributes_by_json_name(type(struct))
     return [(name, getattr(struct, attributes[name])) for name in names]
@@ -134,11 +134,11 @@ def _build_getter(struct: type[msgspec.Struct], path: str) -> Callable[[msgspec.
 
 def non_negative_fields(struct: msgspec.Struct, path: Path, *names: str) -> Errors:
     """Return an error for each field (by JSON name) that is a negative number; None passes."""
-    given = fields(struct, *names)
+    given = select_fields(struct, *names)
     return [field_errors.invalid(path.child(name), value, NEGATIVE) for name, value in given if (value or 0) < 0]
 
 
-class Unique:
+class UniqueKeys:
     """Collects keys, such as names of list items, and returns a `Duplicate value` error for each repeated one."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ _MAX_MESSAGE_BYTES = 32 * 1024
 
 def validate_conditions(conditions: list[Condition], path: Path) -> Errors:
     errors: Errors = []
-    seen = Unique()
+    seen = UniqueKeys()
     for index, each in enumerate(conditions):
         here = path.index(index)
         errors += seen.add(each.type, here)

@@ -18,7 +18,7 @@ class PodDisruptionBudgetStrategy(Strategy[PodDisruptionBudget]):
         errors: Errors = []
         if spec.min_available is not None and spec.max_unavailable is not None:
             errors.append(field_errors.invalid(SPEC, spec, "minAvailable and maxUnavailable cannot be both set"))
-        for name, value in checks.fields(spec, "minAvailable", "maxUnavailable"):
+        for name, value in checks.select_fields(spec, "minAvailable", "maxUnavailable"):
             if value is not None:
                 errors += checks.number_or_percent(value, SPEC.child(name)) + checks.at_most_100_percent(
                     value, SPEC.child(name)

@@ -39,7 +39,7 @@ def _validate_endpoint_subset(subset: EndpointSubset, path: Path, strict: bool) 
     errors: Errors = []
     if not subset.addresses and not subset.not_ready_addresses:
         errors.append(field_errors.required(path, "must specify `addresses` or `notReadyAddresses`"))
-    for name, addresses in checks.fields(subset, "addresses", "notReadyAddresses"):
+    for name, addresses in checks.select_fields(subset, "addresses", "notReadyAddresses"):
         errors += checks.validate_items(addresses, path.child(name), _validate_endpoint_address, strict)
     return errors + checks.validate_items(
         subset.ports, path.child("ports"), _validate_endpoint_port, len(subset.ports) > 1
@@ -116,7 +116,7 @@ def _validate_slice_endpoints(endpoints: list[v1.Endpoint], kind: str, path: Pat
 def _validate_topology_hints(given: list[str], path: Path, check: Callable[[str], names.Messages]) -> Errors:
     if len(given) > MAX_HINTS:
         return [field_errors.too_many(path, len(given), MAX_HINTS)]
-    errors, seen = Errors(), checks.Unique()
+    errors, seen = Errors(), checks.UniqueKeys()
     for index, name in enumerate(given):
         here = path.index(index).child("name")
         errors += seen.add(name, here) + names.validate(here, name, check(name))
@@ -159,7 +159,7 @@ def _validate_slice_ports(ports: list[v1.EndpointPort], path: Path) -> Errors:
     if len(ports) > MAX_PORTS:
         return [field_errors.too_many(path, len(ports), MAX_PORTS)]
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, port in enumerate(ports):
         here = path.index(index)
         errors += checks.optional_name(port.name or None, here.child("name"), names.dns1123_label)

@@ -33,7 +33,7 @@ def _validate_event_time_form(event: Event) -> Errors:
     reporter = Path("reportingComponent")
     errors = checks.require(event.reporting_component, reporter)
     errors += names.validate_label_key(event.reporting_component, reporter)
-    for name, value in checks.fields(event, "reportingInstance", "action", "reason"):
+    for name, value in checks.select_fields(event, "reportingInstance", "action", "reason"):
         errors += checks.require(value, Path(name))
         errors += _validate_max_bytes(value, _MAX_BYTES, Path(name))
     return errors + _validate_max_bytes(event.message, _MAX_NOTE_BYTES, Path("message"))

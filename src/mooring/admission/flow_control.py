@@ -212,7 +212,7 @@ def _validate_flow_subject(subject: v1.Subject, path: Path) -> Errors:
     wanted = _SUBJECTS.get(subject.kind)
     if wanted is None:
         return [field_errors.not_supported(path.child("kind"), subject.kind, sorted(_SUBJECTS))]
-    given = dict(checks.fields(subject, *_SUBJECTS.values()))
+    given = dict(checks.select_fields(subject, *_SUBJECTS.values()))
     own, here = given[wanted], path.child(wanted)
     if own is None:
         errors = [field_errors.required(here, f"{wanted} is required when subject kind is '{subject.kind}'")]
@@ -296,7 +296,7 @@ def _find_url_problem(url: str) -> str:
 
 def _validate_condition_types(conditions: list[v1.FlowSchemaCondition]) -> Errors:
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, condition in enumerate(conditions):
         here = Path("status.conditions").index(index).child("type")
         errors += seen.add(condition.type, here)

@@ -139,7 +139,7 @@ def _validate_completion_mode(spec: v1.JobSpec, path: Path) -> Errors:
     errors = checks.optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
     if errors:
         return errors
-    for name, value in checks.fields(spec, "backoffLimitPerIndex", "maxFailedIndexes"):
+    for name, value in checks.select_fields(spec, "backoffLimitPerIndex", "maxFailedIndexes"):
         errors += checks.invalid_if(value is not None, path.child(name), value, _NEEDS_INDEXED)
     return errors
 
@@ -293,7 +293,7 @@ def _validate_exit_codes(codes: v1.PodFailurePolicyOnExitCodesRequirement, path:
     values, here = codes.values, path.child("values")
     errors += checks.invalid_if(not values, here, None, "at least one value is required")
     errors += checks.limit_items(values, _MAX_EXIT_CODES, here)
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, value in enumerate(values):
         if codes.operator == "In" and value == 0:
             errors.append(field_errors.invalid(here.index(index), value, "must not be 0 for the In operator"))

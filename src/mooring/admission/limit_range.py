@@ -15,7 +15,7 @@ from mooring.api.quantity import Quantity
 Resources = Mapping[str, Quantity]
 Constraint = Callable[[LimitRangeItem, Resources, Resources], Iterable[str]]
 ANNOTATION = "kubernetes.io/limit-ranger"
-_OF_THE_POD = ("cpu", "memory")
+_POD_LEVEL_RESOURCES = ("cpu", "memory")
 """Resources that a pod may request as a whole; a LimitRange then bounds that amount, not the containers' sum."""
 
 
@@ -80,7 +80,7 @@ def _find_pod_problems(item: LimitRangeItem, spec: PodSpec) -> Iterator[str]:
         totals = sum_container_requests(spec), sum_container_limits(spec)
         if spec.resources is not None:
             for total, given in zip(totals, (spec.resources.requests, spec.resources.limits), strict=True):
-                total.update({name: given[name] for name in _OF_THE_POD if name in given})
+                total.update({name: given[name] for name in _POD_LEVEL_RESOURCES if name in given})
         asked = [totals]
     for requests, limits in asked:
         for constraint in _CONSTRAINTS:

@@ -19,10 +19,10 @@ _MAX_SUBRESOURCE_BYTES = 256
 _MAX_MANAGER_BYTES = 128
 
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-_immutable_metadata_errors = attrgetter(
+_get_immutable_fields = attrgetter(
     "name", "namespace", "uid", "creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"
 )
-"""Return errors for changes of immutable metadata fields."""
+"""Return the values of the metadata fields named in `_FIXED`, which no update may change, as a tuple."""
 
 NameCheck = Callable[[str], names.Messages]
 
@@ -68,7 +68,7 @@ def validate_object_meta_update(
         errors.append(field_errors.invalid(path.child("resourceVersion"), new.resource_version, detail))
     if new.generation < old.generation:
         errors.append(field_errors.invalid(path.child("generation"), new.generation, "must not be decremented"))
-    now, before = _immutable_metadata_errors(new), _immutable_metadata_errors(old)
+    now, before = _get_immutable_fields(new), _get_immutable_fields(old)
     if now != before:
         for name, value, was in zip(_FIXED, now, before, strict=True):
             errors += validate_immutable(value, was, path, name)

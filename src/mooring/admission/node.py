@@ -87,7 +87,7 @@ class NodeStrategy(Strategy[Node]):
 
 def validate_taints(taints: list[Taint], path: Path) -> Errors:
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, taint in enumerate(taints):
         here = path.index(index)
         errors += names.validate_label_key(taint.key, here.child("key"))
@@ -156,7 +156,7 @@ def _validate_node_resources(resources: dict[str, Quantity], name: str) -> Error
 
 def _validate_immutable_node_fields(new: Node, old: Node) -> Errors:
     errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, address in enumerate(new.status.addresses):
         pair = (address.type, address.address)
         errors += seen.add(pair, Path("status.addresses").index(index), address)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=16)
-def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
+def get_expression_checks(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
     """Return the CEL checks for a minimum compatibility version; `forced` allows all of CEL below it, too."""
     return ExpressionChecks(
         new_taint=build_expression_check(
@@ -136,7 +136,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The CEL environments for new expressions of policies and match conditions."""
     static_names: bool = True
     """Whether names of webhook configurations that end with `.static.k8s.io` are reserved."""
-    expression_checks: ExpressionChecks = msgspec.field(default_factory=lambda: expression_checks_for(BINARY.minus(1)))
+    expression_checks: ExpressionChecks = msgspec.field(default_factory=lambda: get_expression_checks(BINARY.minus(1)))
     """The checks of CEL expressions; new expressions are checked at the minimum compatibility version."""
     release_fields: "ReleaseFields | None" = None
     """The fields that are off in the emulated release, or newer than the minimum compatibility version."""
@@ -169,14 +169,14 @@ EXTENDED_DEVICE_RESOURCES = Version(1, 36)
 NEW_FORMATS = Version(1, 34)
 
 _FIELDS_OF_OUR_GATES = frozenset({gates.POD_LEVEL_RESOURCES})
-"""By gate of Mooring's own, the fields refused below its minimum compatibility version, like all new fields."""
+"""Mooring's own feature gates whose fields are rejected if they are newer than the minimum compatibility version."""
 
 SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
-"""Kubernetes gates whose API group must also be enabled: Mooring needs only the group."""
+"""Feature gates of Kubernetes that Mooring ignores: it only asks whether their API group is enabled."""
 
 
 @lru_cache(maxsize=32)
-def release_fields_for(
+def build_release_fields(
     emulation: Version,
     compatible: Version,
     off: frozenset[str] = frozenset(),
@@ -244,6 +244,6 @@ def for_component(component: Component) -> AdmissionOptions:
             new_rules=_build_rule_environment_factory(compatible), new_formats=compatible >= NEW_FORMATS
         ),
         new_policies=_build_policy_environment_factory(compatible),
-        expression_checks=expression_checks_for(compatible, forced=on(gates.CEL)),
-        release_fields=release_fields_for(component.versions.emulation, compatible, off, too_new),
+        expression_checks=get_expression_checks(compatible, forced=on(gates.CEL)),
+        release_fields=build_release_fields(component.versions.emulation, compatible, off, too_new),
     )

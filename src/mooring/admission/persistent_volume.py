@@ -209,7 +209,7 @@ def _validate_immutable_volume_fields(
 
 
 def _list_volume_sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
-    found = [source for _, source in checks.fields(spec, *_SOURCES)]
+    found = [source for _, source in checks.select_fields(spec, *_SOURCES)]
     if old is None or old.csi is None or old.csi.controller_expand_secret_ref is not None or spec.csi is None:
         return found
     csi = copy_of(spec.csi)
@@ -231,7 +231,7 @@ def _changes_node_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec)
 def _validate_volume_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     errors: Errors = []
     found = False
-    for name, source in checks.fields(spec, *_SOURCES):
+    for name, source in checks.select_fields(spec, *_SOURCES):
         if source is None:
             continue
         if found and name != "flexVolume":  # which Kubernetes does not count
@@ -249,7 +249,7 @@ def _validate_volume_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
 def _validate_csi_source(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     errors += checks.require(source.volume_handle, path.child("volumeHandle"))
-    for name, secret in checks.fields(source, *_CSI_SECRETS):
+    for name, secret in checks.select_fields(source, *_CSI_SECRETS):
         if secret is not None:
             errors += checks.require_name(secret.name, path.child(name, "name"), names.dns1123_subdomain)
             errors += checks.require_name(secret.namespace, path.child(name, "namespace"), names.dns1123_label)

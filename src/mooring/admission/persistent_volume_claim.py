@@ -71,7 +71,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         errors = checks.require(new.spec.access_modes, Path("Spec.accessModes"))
         for name, quantity in new.status.capacity.items():
             errors += checks.non_negative_quantity(quantity, Path("status.capacity").key(name))
-        for field, given in checks.fields(new.status, "allocatedResourceStatuses", "allocatedResources"):
+        for field, given in checks.select_fields(new.status, "allocatedResourceStatuses", "allocatedResources"):
             here = Path("status").child(field)
             for name in given:
                 if wrong := names.label_key(name):

@@ -160,7 +160,7 @@ class LimitRangeStrategy(Strategy[LimitRange]):
 
     def validate(self, obj: LimitRange, old: LimitRange | None, request: Request) -> Errors:
         errors: Errors = []
-        seen = checks.Unique()
+        seen = checks.UniqueKeys()
         for index, item in enumerate(obj.spec.limits):
             here = _SPEC.child("limits").index(index)
             errors += names.validate(here.child("type"), item.type, _find_limit_type_problems(item.type))
@@ -186,7 +186,7 @@ def _validate_limit_range_item(item: LimitRangeItem, path: Path) -> Errors:
         errors.append(field_errors.required(path.child("limits"), detail))
     check = find_container_resource_problems if item.type in ("Pod", "Container") else find_resource_name_problems
     fields = ("min", "max") if item.type == "Pod" else ("min", "defaultRequest", "default", "max")
-    lists = dict(checks.fields(item, *fields))
+    lists = dict(checks.select_fields(item, *fields))
     for field, amounts in {**lists, "maxLimitRequestRatio": item.max_limit_request_ratio}.items():
         for name in amounts:
             errors += names.validate(path.child(field).key(name), name, check(name))

@@ -72,7 +72,7 @@ class PodSpecExcerpt(msgspec.Struct, rename="camel"):
 _SPECS = msgspec.json.Decoder(PodSpecExcerpt)
 
 
-class LeanPod(msgspec.Struct, rename="camel"):
+class PodWithEncodedSpec(msgspec.Struct, rename="camel"):
     """A stored pod whose spec is not decoded, for updates that do not change the spec."""
 
     kind: str
@@ -82,7 +82,7 @@ class LeanPod(msgspec.Struct, rename="camel"):
     status: PodStatus
 
 
-def decode_spec_excerpt(pod: LeanPod) -> PodSpecExcerpt:
+def decode_spec_excerpt(pod: PodWithEncodedSpec) -> PodSpecExcerpt:
     """Decode the few fields of a pod's encoded spec that admission rules read; the node name is replaced by ROW."""
     read = _SPECS.decode(pod.spec)
     read.node_name = ROW if read.node_name else ""
@@ -99,7 +99,7 @@ def split_template(obj: T) -> tuple[T, Row]:
     return copied, extract_row(copied)
 
 
-def extract_row(obj: Resource | LeanPod) -> Row:
+def extract_row(obj: Resource | PodWithEncodedSpec) -> Row:
     """Replace those values of an object that vary in a batch by ROW, in place; return the values."""
     meta = obj.metadata
     row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
@@ -111,12 +111,12 @@ def extract_row(obj: Resource | LeanPod) -> Row:
         _extract_from_spec(obj.spec, row)
     elif isinstance(obj, Binding):
         row.node_name, obj.target.name = obj.target.name, ROW if obj.target.name else ""
-    if isinstance(obj, Pod | LeanPod):
+    if isinstance(obj, Pod | PodWithEncodedSpec):
         _extract_from_status(obj, row)
     return row
 
 
-def insert_row(obj: Resource | LeanPod, row: Row) -> None:
+def insert_row(obj: Resource | PodWithEncodedSpec, row: Row) -> None:
     """Replace each ROW placeholder in an object by the value in `row`, in place: the reverse of `extract_row`."""
     meta = obj.metadata
     if meta.name == ROW:
@@ -131,7 +131,7 @@ def insert_row(obj: Resource | LeanPod, row: Row) -> None:
         _insert_into_spec(obj.spec, row)
     elif isinstance(obj, Binding) and obj.target.name == ROW:
         obj.target.name = row.node_name
-    if isinstance(obj, Pod | LeanPod):
+    if isinstance(obj, Pod | PodWithEncodedSpec):
         _insert_into_status(obj, row)
 
 
@@ -202,7 +202,7 @@ def _insert_into_spec(spec: PodSpec, row: Row) -> None:
         target.values = [row.target_node]
 
 
-def _extract_from_status(pod: Pod | LeanPod, row: Row) -> None:
+def _extract_from_status(pod: Pod | PodWithEncodedSpec, row: Row) -> None:
     status, labels = pod.status, pod.metadata.labels
     for label, field in _LABELS:
         if label in labels:
@@ -219,7 +219,7 @@ def _extract_from_status(pod: Pod | LeanPod, row: Row) -> None:
         holder.container_id = ROW
 
 
-def _insert_into_status(pod: Pod | LeanPod, row: Row) -> None:
+def _insert_into_status(pod: Pod | PodWithEncodedSpec, row: Row) -> None:
     status, labels = pod.status, pod.metadata.labels
     for label, field in _LABELS:
         if labels.get(label) == ROW:

@@ -37,7 +37,7 @@ def _validate_scheduling(scheduling: Scheduling, path: Path, request: Request) -
     problems = names.validate_labels(scheduling.node_selector, path.child("nodeSelector"))
     here = path.child("tolerations")
     problems += validate_tolerations(scheduling.tolerations, here, rules_for_create(request.options, is_pod=False))
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, each in enumerate(scheduling.tolerations):
         key = (each.key, each.operator, each.value, each.effect, each.expression)
         problems += seen.add(key, here.index(index), each)

@@ -203,7 +203,7 @@ def _validate_type_rules(spec: core_v1.ServiceSpec) -> Errors:
 def _validate_external_name(spec: core_v1.ServiceSpec) -> Errors:
     errors = [
         field_errors.forbidden(_SPEC.child(name), "may not be set for ExternalName services")
-        for name, given in checks.fields(spec, "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+        for name, given in checks.select_fields(spec, "clusterIPs", "ipFamilies", "ipFamilyPolicy")
         if given
     ]
     here = _SPEC.child("externalName")
@@ -215,7 +215,7 @@ def _validate_external_name(spec: core_v1.ServiceSpec) -> Errors:
 
 def _validate_service_ports(ports: list[core_v1.ServicePort]) -> Errors:
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, port in enumerate(ports):
         here = _PORTS.index(index)
         if not port.name:
@@ -238,8 +238,8 @@ def _validate_service_port(port: core_v1.ServicePort, path: Path) -> Errors:
 
 def _validate_unique_ports(spec: core_v1.ServiceSpec) -> Errors:
     errors = []
-    seen = checks.Unique()
-    nodes = checks.Unique()
+    seen = checks.UniqueKeys()
+    nodes = checks.UniqueKeys()
     for index, port in enumerate(spec.ports):
         here, node = _PORTS.index(index), _PORTS.index(index).child("nodePort")
         if port.node_port and spec.type == "ClusterIP":
@@ -297,7 +297,7 @@ def _validate_traffic_policies(spec: core_v1.ServiceSpec) -> Errors:
         return errors + checks.optional_name(
             spec.load_balancer_class, _SPEC.child("loadBalancerClass"), names.label_key
         )
-    for name, value in checks.fields(spec, "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+    for name, value in checks.select_fields(spec, "allocateLoadBalancerNodePorts", "loadBalancerClass"):
         errors += checks.forbidden_if(value is not None, _SPEC.child(name), _BALANCERS_ONLY)
     return errors
 

@@ -114,7 +114,7 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
 
 def _validate_listed_families(spec: ServiceSpec) -> Errors:
     errors = checks.optional_one_of(spec.ip_family_policy, sorted(_POLICIES), _POLICY)
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, family in enumerate(spec.ip_families):
         errors += checks.one_of(family, _FAMILIES, _GIVEN.index(index)) + seen.add(family, _GIVEN.index(index))
     return errors

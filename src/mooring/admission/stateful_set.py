@@ -140,7 +140,7 @@ def _validate_update_strategy(spec: v1.StatefulSetSpec, path: Path) -> Errors:
 
 def _validate_claim_retention(spec: v1.StatefulSetSpec, path: Path) -> Errors:
     policy = spec.persistent_volume_claim_retention_policy
-    given = checks.fields(policy, "whenDeleted", "whenScaled") if policy is not None else ()
+    given = checks.select_fields(policy, "whenDeleted", "whenScaled") if policy is not None else ()
     return [error for name, value in given for error in checks.one_of(value, _RETENTION, path.child(name))]
 
 

@@ -68,7 +68,7 @@ def _validate_topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> Er
             values[requirement.key] = frozenset(requirement.values)
             errors += names.validate_label_key(requirement.key, at.child("key"))
             errors += checks.require(requirement.values, at.child("values"))
-            given = checks.Unique()
+            given = checks.UniqueKeys()
             errors += checks.validate_items(requirement.values, at.child("values"), given.add)
         whole = frozenset(values.items())
         if whole in seen:
@@ -142,7 +142,7 @@ def _validate_driver_spec(spec: v1.CSIDriverSpec) -> Errors:
 
 
 def _validate_token_requests(requests: list[v1.TokenRequest], path: Path) -> Errors:
-    errors, audiences = Errors(), checks.Unique()
+    errors, audiences = Errors(), checks.UniqueKeys()
     for index, request in enumerate(requests):
         here = path.index(index)
         if repeated := audiences.add(request.audience, here.child("audience")):
@@ -159,7 +159,7 @@ class CSINodeStrategy(Strategy[v1.CSINode]):
     allow_unconditional_update = False
 
     def validate(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> Errors:
-        errors, seen = Errors(), checks.Unique()
+        errors, seen = Errors(), checks.UniqueKeys()
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
         for index, driver in enumerate(obj.spec.drivers):
             here, known = _SPEC.child("drivers").index(index), before.get(driver.name, driver)
@@ -177,7 +177,7 @@ def _validate_node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
         errors.append(field_errors.invalid(here, driver.node_id, f"must be {_MAX_NODE_ID_BYTES} characters or less"))
     if driver.allocatable is not None:
         errors += checks.non_negative(driver.allocatable.count, path.child("allocatable", "count"))
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for key in driver.topology_keys:
         errors += checks.require(key, path)
         errors += seen.add(key, path)
@@ -226,7 +226,7 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
 
     def validate_status(self, new: v1.VolumeAttachment, old: v1.VolumeAttachment, request: Request) -> Errors:
         detail, errors = "must be between 0 and 2147483647, inclusive", Errors()
-        for name, failure in checks.fields(new.status, "attachError", "detachError"):
+        for name, failure in checks.select_fields(new.status, "attachError", "detachError"):
             code = failure.error_code if failure is not None else None
             errors += checks.invalid_if((code or 0) < 0, Path("status").child(name, "errorCode"), code, detail)
         return errors

@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # it needs the rules of pods, which need this module
 T = TypeVar("T", bound=meta_v1.Resource)
 
 _KINDS = {kind.type: kind for kind in reversed(KINDS)}
-"""The API kind of the newest version, by its struct."""
+"""The API kinds by struct; of several versions with one struct, the newest."""
 
 
 class Priority(msgspec.Struct, frozen=True):
@@ -245,7 +245,7 @@ class Strategy(Generic[T]):
 
 
 class SubresourceStrategy(Strategy[T]):
-    """The strategy for updates of a subresource; `main` is that of the kind, whose defaults are set here too."""
+    """The strategy for updates of a subresource. `main` is the strategy of the kind; its defaults are set here, too."""
 
     def __init__(self, main: Strategy[T]) -> None:
         self.main = main

@@ -128,7 +128,7 @@ def _validate_secret(source: Any, path: Path) -> Errors:
 
 def _validate_storage_os(source: vs.StorageOSVolumeSource | vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
     errors: Errors = []
-    for name, value in checks.fields(source, "volumeName", "volumeNamespace"):
+    for name, value in checks.select_fields(source, "volumeName", "volumeNamespace"):
         errors += checks.optional_name(value or None, path.child(name), names.dns1123_label)
     return errors + _validate_secret(source, path)
 
@@ -176,7 +176,7 @@ _RULES: dict[str, Callable[[Any, Path], Errors]] = {
 OWN_NAMES = {"gcePersistentDisk": "persistentDisk"}
 """Names of volume sources in the paths of their own errors, where Kubernetes uses another name than the field's."""
 SURPLUS_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""Likewise, in the error for a second source of one volume."""
+"""Names of volume sources in the path of the error for a second source, where Kubernetes uses another name."""
 
 
 def validate_source(name: str, source: Any, path: Path) -> Errors:

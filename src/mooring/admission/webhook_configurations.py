@@ -171,7 +171,7 @@ def _validate_webhook(webhook: v1.Webhook, strictness: _WebhookStrictness, reque
 
 def _validate_selectors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors:
     errors: Errors = []
-    for name, selector in checks.fields(webhook, "namespaceSelector", "objectSelector"):
+    for name, selector in checks.select_fields(webhook, "namespaceSelector", "objectSelector"):
         errors += label_selector.validate(selector, path.child(name), allow_invalid_values=not strict)
     return errors
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from mooring.admission.custom import rules, validation
-from mooring.admission.custom.rules import Rules
-from mooring.admission.custom.validation import Findings, compile_schema
+from mooring.admission.custom.rules import ValidationRules
+from mooring.admission.custom.validation import SchemaErrors, compile_schema
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.api.structural import Structural
 from mooring.constraints.celenv.schemas import declare, is_declared
@@ -31,7 +31,7 @@ def test_conditions_in_conditions_are_compiled_once_for_each_value(monkeypatch: 
     for _ in range(40):
         tree = {"anyOf": [tree]}
     check = compile_schema(schema_of({"type": "string", **tree}))
-    found = Findings(None)
+    found = SchemaErrors(None)
     for text in ("abc", "abcd"):
         check(text, None, found)
     assert found.errors
@@ -54,7 +54,7 @@ def test_rules_are_compiled_when_an_object_has_what_they_are_about(monkeypatch: 
         "many": {"type": "array", "items": {**size, "x-kubernetes-validations": [{"rule": "self.n > 2"}]}},
         "never": {**size, "x-kubernetes-validations": [{"rule": "self.n > 3"}]},
     }
-    found = Rules(Structural(schema_of({"type": "object", "properties": fields}), root=True))
+    found = ValidationRules(Structural(schema_of({"type": "object", "properties": fields}), root=True))
     errors = found.validate({"one": {"n": 1}, "many": [{"n": 3}, {"n": 2}]}, None)
     assert [str(error.path) for error in errors] == ["one", "many[1]"]
     assert compiled == ["self.n > 1", "self.n > 2"]

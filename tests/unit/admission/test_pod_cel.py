@@ -17,7 +17,7 @@ from admission_pods import (
     toleration,
     update_problems,
 )
-from mooring.admission.options import AdmissionOptions, expression_checks_for, for_component
+from mooring.admission.options import AdmissionOptions, for_component, get_expression_checks
 from mooring.api.base import copy_of
 from mooring.base import component
 from mooring.base.version import Version
@@ -174,7 +174,7 @@ def test_a_function_newer_than_the_minimum_compatibility_version_may_stay_but_no
     assert create_problems(pod_of(toleration(expression=expression)), options) != []
     old = created(
         pod_of(toleration(expression=expression)),
-        replace(options, expression_checks=expression_checks_for(Version(1, 37))),
+        replace(options, expression_checks=get_expression_checks(Version(1, 37))),
     )
     assert update_problems(relabelled(old), old, options) == []
     added = copy_of(old)

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
-from mooring.admission.policy.evaluation import ConditionError, Conditions, build_variables
-from mooring.admission.policy.matching import Index, Matcher, RequestView
+from mooring.admission.policy.evaluation import ConditionError, MatchConditions, build_variables
+from mooring.admission.policy.matching import Matcher, MatcherIndex, RequestView
 from mooring.admission.policy.validating import ValidatingPolicies
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
@@ -151,7 +151,7 @@ CASES = [
 def test_whom_a_matcher_concerns(case: Case) -> None:
     about = request(**case.about)
     assert (case.matcher.match(about, labels_of) is not None) == case.matches
-    index = Index([_Holder(case.matcher)])
+    index = MatcherIndex([_Holder(case.matcher)])
     assert not case.matches or index.candidates(about), "the index never leaves out who is concerned"
 
 
@@ -184,7 +184,7 @@ def test_a_namespace_that_is_not_there_is_an_error() -> None:
 
 def test_the_index_remembers_each_sort_of_request() -> None:
     pods, services = _Holder(matcher(rule())), _Holder(matcher(rule("services")))
-    index = Index([pods, services])
+    index = MatcherIndex([pods, services])
     assert index.candidates(request()) == [pods]
     assert index.candidates(request(name="other")) == [pods]
     assert index.candidates(request(kind_of("v1", "Service"))) == [services]
@@ -192,13 +192,13 @@ def test_the_index_remembers_each_sort_of_request() -> None:
 
 def test_the_index_skips_policies_that_match_no_request() -> None:
     named = _Holder(matcher({**rule("secrets"), "resourceNames": ["mine"]}))
-    index = Index([_Holder(matcher(rule())), named])
+    index = MatcherIndex([_Holder(matcher(rule())), named])
     pods, maps, secrets = request(), request(kind_of("v1", "ConfigMap")), request(kind_of("v1", "Secret"))
     assert not index.matches_nothing(maps.match_key), "nobody has asked yet"
     for about in (pods, maps, secrets):
         index.candidates(about)
     assert [index.matches_nothing(about.match_key) for about in (pods, maps, secrets)] == [False, True, False]
-    assert Index([]).matches_nothing(pods.match_key)
+    assert MatcherIndex([]).matches_nothing(pods.match_key)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def may(user: UserInfo, action: Action) -> Decision:
 
 @pytest.mark.parametrize("case", CONDITIONS, ids=lambda case: case.id)
 def test_match_conditions(case: Condition) -> None:
-    conditions = Conditions(
+    conditions = MatchConditions(
         [MatchCondition(name=f"c{index}", expression=text) for index, text in enumerate(case.expressions)],
         case.failure_policy,
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.admission.policy.compiling import Compiled, compile_expression
+from mooring.admission.policy.compiling import CompiledExpression, compile_expression
 from mooring.admission.policy.evaluation import find_reads
 from mooring.api import codec
 from mooring.api.authentication_v1 import UserInfo
@@ -129,7 +129,7 @@ def outcome(evaluate: Any, values: dict[str, Any]) -> tuple[Any, ...]:
     return (value, cost)
 
 
-def program_of(text: str) -> Compiled:
+def program_of(text: str) -> CompiledExpression:
     made = compile_expression(ENVIRONMENT, text)
     assert not made.error
     return made

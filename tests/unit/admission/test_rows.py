@@ -85,7 +85,7 @@ def test_what_was_taken_out_of_a_pod_is_put_back() -> None:
 @pytest.mark.req("W.1")
 def test_a_lean_pod_is_encoded_as_the_whole_pod_is() -> None:
     whole = codec.encode(pod())
-    lean = codec.decode_own(whole, rows.LeanPod)
+    lean = codec.decode_own(whole, rows.PodWithEncodedSpec)
     row = rows.extract_row(lean)
     rows.insert_row(lean, row)
     assert codec.decode_own(codec.encode(lean), Pod) == pod()

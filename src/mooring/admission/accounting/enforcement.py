@@ -46,7 +46,7 @@ def is_kind_limited(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
 
 
 def is_usage_counted(quota: ResourceQuota) -> bool:
-    """Return whether `status.hard` equals `spec.hard`: if not, the usage of the present limits is not counted yet."""
+    """Return whether the usage of a quota's present limits is counted: then `status.hard` equals `spec.hard`."""
     return quota.spec.hard == quota.status.hard
 
 

@@ -141,12 +141,12 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "k8sshortname": lambda text: len(text) <= 63 and _SHORT_NAME.fullmatch(text) is not None,
     "k8slongname": lambda text: len(text) <= 253 and _LONG_NAME.fullmatch(text) is not None,
 }
-"""Checks by name without dashes."""
+"""Functions that check a string, by the name of its format without dashes."""
 
 NEW_FORMATS = frozenset({"k8sshortname", "k8slongname"})
 """Formats introduced in 1.34."""
 
 
-def format_checker(name: str) -> Callable[[str], bool] | None:
+def get_format_checker(name: str) -> Callable[[str], bool] | None:
     """Return a function that checks strings of an OpenAPI format such as `date-time`; None for unknown formats."""
     return FORMATS.get(name.replace("-", ""))

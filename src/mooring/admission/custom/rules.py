@@ -1,8 +1,9 @@
 """Evaluate the CEL validation rules of a schema on every written object.
 
-`Rules` collects them when the first object arrives, compiles those of a schema node when its first value arrives, and
-evaluates them from the root down within Kubernetes' cost budget. The costs are first taken from static estimates; only
-if these exceed the budget, everything is evaluated again with counted costs. Unchanged values are exempt (ratcheting).
+`ValidationRules` collects the rules when the first object arrives, compiles those of a schema node when its first value
+arrives, and evaluates them from the root down within Kubernetes' cost budget. The costs are first taken from static
+estimates; only if these exceed the budget, everything is evaluated again with counted costs. Unchanged values are
+exempt (ratcheting).
 """
 
 from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ class _RuleNode(msgspec.Struct):
         return self._type_and_rules
 
 
-class Rules:
+class ValidationRules:
     """The `x-kubernetes-validations` of one version of a custom kind; evaluates them on its objects."""
 
     def __init__(self, schema: Structural) -> None:

@@ -13,10 +13,10 @@ from mooring.admission import meta
 from mooring.admission.custom import structure
 from mooring.admission.custom.validation import (
     Check,
-    Findings,
+    SchemaErrors,
     compile_schema,
     drop_repeated_errors,
-    errors_at_changed_values,
+    select_errors_at_changed_values,
 )
 from mooring.admission.strategy import Request, Strategy, SubresourceStrategy
 from mooring.api import errors as api_errors
@@ -30,7 +30,7 @@ from mooring.api.kinds import Kind
 from mooring.api.structural import DefaultsLimit, Structural, set_defaults
 
 if TYPE_CHECKING:
-    from mooring.admission.custom.rules import Rules
+    from mooring.admission.custom.rules import ValidationRules
 
 _INT32 = 2**31 - 1
 _BLOCKING = frozenset(
@@ -72,13 +72,13 @@ class CustomStrategy(Strategy[Dynamic]):
         return compile_schema(self.schema.props.properties.get("status", JSONSchemaProps()))
 
     @cached_property
-    def cel_rules(self) -> "Rules | None":
+    def cel_rules(self) -> "ValidationRules | None":
         """Return the evaluator of the schema's CEL rules; None if the schema has no rules."""
         if not structure.has_matching_node(self.schema, lambda node: bool(node.props.validations)):
             return None
-        from mooring.admission.custom.rules import Rules  # noqa: PLC0415 - brings the CEL engine in
+        from mooring.admission.custom.rules import ValidationRules  # noqa: PLC0415 - brings the CEL engine in
 
-        return Rules(self.schema)
+        return ValidationRules(self.schema)
 
     @cached_property
     def _has_embedded(self) -> bool:
@@ -153,12 +153,12 @@ class CustomStrategy(Strategy[Dynamic]):
         if not found.errors:
             return []
         return drop_repeated_errors(
-            errors_at_changed_values(zip(found.errors, found.places, strict=True), new, old, schema)
+            select_errors_at_changed_values(zip(found.errors, found.places, strict=True), new, old, schema)
         )
 
     @staticmethod
-    def _run_check(check: Check, value: Any, base: Path | None) -> Findings:
-        findings = Findings(base)
+    def _run_check(check: Check, value: Any, base: Path | None) -> SchemaErrors:
+        findings = SchemaErrors(base)
         check(value, None, findings)
         return findings
 

@@ -4,8 +4,8 @@
 each JSON type are selected when the first such value arrives: most fields of a large schema are never used. The
 position of a value is a chain of pairs that is formatted only for an error. Regular expressions take linear time.
 
-An update may keep values that the schema no longer allows (ratcheting, `errors_at_changed_values`). A value corresponds
-to the old one at the same field or key; list items correspond only in lists of type `map`.
+An update may keep values that the schema no longer allows (ratcheting, `select_errors_at_changed_values`). A value
+corresponds to the old one at the same field or key; list items correspond only in lists of type `map`.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission.custom.formats import format_checker
+from mooring.admission.custom.formats import get_format_checker
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.api.field_errors import Errors, FieldError
@@ -26,7 +26,7 @@ Place = tuple[Any, str | int] | None
 """The position of a value in an object: its parent's position and its field or index; None for the root."""
 
 
-class Findings(msgspec.Struct):
+class SchemaErrors(msgspec.Struct):
     """Collects schema errors with their positions. `base` is the path of the checked value, such as `status`."""
 
     base: Path | None
@@ -38,7 +38,7 @@ class Findings(msgspec.Struct):
         self.errors.append(error)
         self.places.append(place)
 
-    def add_all(self, others: "Findings") -> None:
+    def add_all(self, others: "SchemaErrors") -> None:
         self.errors += others.errors
         self.places += others.places
 
@@ -49,23 +49,23 @@ class Findings(msgspec.Struct):
         return self.base.child(text) if self.base else Path(text)
 
 
-Check = Callable[[Any, Place, Findings], None]
+Check = Callable[[Any, Place, SchemaErrors], None]
 _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 _GO_FORMATS = {int: "int64", float: "float64"}
 _SAFE_INTEGER = 2**53 - 1
 
 
 def validate(check: Check, value: Any, base: Path | None = None) -> Errors:
-    findings = Findings(base)
+    findings = SchemaErrors(base)
     check(value, None, findings)
     return drop_repeated_errors(findings.errors)
 
 
 def compile_schema(schema: JSONSchemaProps) -> Check:
-    """Return a function that checks a value by the schema and adds the errors to its `Findings`."""
+    """Return a function that checks a value by the schema and adds the errors to its `SchemaErrors`."""
     checks = _ChecksByClass(schema)
 
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         for each in checks[value.__class__]:
             each(value, place, findings)
 
@@ -110,25 +110,25 @@ def _build_checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
     return found
 
 
-def allowed_types(schema: JSONSchemaProps) -> list[str]:
+def list_allowed_types(schema: JSONSchemaProps) -> list[str]:
     """Return the JSON types that a schema node allows, such as `["integer", "string"]`; empty if it allows any."""
     if schema.int_or_string:
         return ["integer", "string"]
     return [schema.type] if schema.type else []
 
 
-def known_format(schema: JSONSchemaProps) -> str:
+def get_checked_format(schema: JSONSchemaProps) -> str:
     """Return the format of a schema node if Kubernetes checks it for the node's type, else an empty string."""
-    types = allowed_types(schema)
+    types = list_allowed_types(schema)
     only = types[0] if len(types) == 1 else ""
     if only in {"", "string"}:
-        return schema.format if format_checker(schema.format) else ""
+        return schema.format if get_format_checker(schema.format) else ""
     allowed = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(only, ())
     return schema.format if schema.format in allowed else ""
 
 
 def _build_type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
-    types, known = allowed_types(schema), known_format(schema)
+    types, known = list_allowed_types(schema), get_checked_format(schema)
     if not types and not known:
         return []
     wanted = ",".join(types)
@@ -147,19 +147,19 @@ def _build_type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
 
 
 def _build_wrong_type_check(wanted: str, given: str) -> Check:
-    def check(value: Any, place: Place, findings: Findings) -> None:  # noqa: ARG001 - its class is what is wrong
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:  # noqa: ARG001 - its class is what is wrong
         _add_type_error(place, findings, wanted, given)
 
     return check
 
 
-def _add_type_error(place: Place, findings: Findings, wanted: str, given: str) -> None:
+def _add_type_error(place: Place, findings: SchemaErrors, wanted: str, given: str) -> None:
     detail = f"{format_place(place)} in body must be of type {wanted}: {json.dumps(given, ensure_ascii=False)}"
     findings.add(place, field_errors.type_invalid(findings.path_of(place), given, detail))
 
 
 def _build_whole_number_check(wanted: str, given: str) -> Check:
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if not (value.is_integer() and abs(value) <= _SAFE_INTEGER):
             _add_type_error(place, findings, wanted, given)
 
@@ -179,20 +179,22 @@ def _build_combination_checks(schema: JSONSchemaProps) -> list[Check]:
     return found
 
 
-def _collect_errors(check: Check, value: Any, place: Place, findings: Findings) -> Findings:
-    trial = Findings(findings.base)
+def _collect_errors(check: Check, value: Any, place: Place, findings: SchemaErrors) -> SchemaErrors:
+    trial = SchemaErrors(findings.base)
     with field_errors.without_budget():
         check(value, place, trial)
     return trial
 
 
-def _choose_best_alternative(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
+def _choose_best_alternative(
+    schemas: Sequence[JSONSchemaProps], failures: Sequence[SchemaErrors], value: Any
+) -> SchemaErrors:
     counts = [count_checks(schema, value) for schema in schemas]
     return failures[max(range(len(counts)), key=lambda index: (counts[index], -index))]
 
 
 def _build_any_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         failures = []
         for each in checks:
             failures.append(_collect_errors(each, value, place, findings))
@@ -205,7 +207,7 @@ def _build_any_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaPro
 
 
 def _build_one_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         failures = [_collect_errors(each, value, place, findings) for each in checks]
         valid = sum(not failure.errors for failure in failures)
         if valid == 1:
@@ -219,7 +221,7 @@ def _build_one_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaPro
 
 
 def _build_all_of_check(checks: Sequence[Check]) -> Check:
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         failures = [_collect_errors(each, value, place, findings) for each in checks]
         failed = [failure for failure in failures if failure.errors]
         if not failed:
@@ -233,22 +235,22 @@ def _build_all_of_check(checks: Sequence[Check]) -> Check:
 
 
 def _build_not_check(inner: Check) -> Check:
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if not _collect_errors(inner, value, place, findings).errors:
             _add_error(findings, place, f'"{format_place(place)}" must not validate the schema (not)')
 
     return check
 
 
-def _add_error(findings: Findings, place: Place, text: str) -> None:
+def _add_error(findings: SchemaErrors, place: Place, text: str) -> None:
     findings.add(place, field_errors.invalid(findings.base, "", text))
 
 
 def count_checks(schema: JSONSchemaProps, value: Any) -> int:
-    """Return how many checks apply to a value: of failed `anyOf` schemas, Kubernetes reports the one with the most."""
+    """Return how many checks apply to a value. Of failed `anyOf` schemas, the one with the most is reported."""
     if value is None:
         return 1
-    count = 3 + bool(allowed_types(schema))
+    count = 3 + bool(list_allowed_types(schema))
     if isinstance(value, dict):
         count += 1 + sum(count_checks(child, value[name]) for name, child in schema.properties.items() if name in value)
     elif isinstance(value, list):
@@ -266,7 +268,7 @@ def _build_text_checks(schema: JSONSchemaProps) -> list[Check]:
     pattern = schema.pattern
     if longest is not None or shortest is not None or schema.pattern:
 
-        def check(value: Any, place: Place, findings: Findings) -> None:
+        def check(value: Any, place: Place, findings: SchemaErrors) -> None:
             size = len(value)
             if longest is not None and size > longest:
                 findings.add(place, field_errors.too_long(findings.path_of(place), longest))
@@ -276,15 +278,15 @@ def _build_text_checks(schema: JSONSchemaProps) -> list[Check]:
                 _add_value_error(findings, place, value, f"should match '{pattern}'")
 
         found.append(check)
-    known = known_format(schema)
-    fits = format_checker(known) if known else None
+    known = get_checked_format(schema)
+    fits = get_format_checker(known) if known else None
     if fits is not None:
         found.append(_build_format_check(known, fits))
     return found
 
 
 def _build_format_check(name: str, fits: Callable[[str], bool]) -> Check:
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if not fits(value):
             _add_type_error(place, findings, name, value)
 
@@ -293,7 +295,7 @@ def _build_format_check(name: str, fits: Callable[[str], bool]) -> Check:
 
 def _build_number_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
-    types = allowed_types(schema)
+    types = list_allowed_types(schema)
     if types == ["integer"]:
         bits = 32 if schema.format == "int32" else 64
         found.append(_build_range_check(bits, schema.format if schema.format in {"int32", "int64"} else ""))
@@ -310,7 +312,7 @@ def _build_range_check(bits: int, known: str) -> Check:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     form = f"with format {known}" if known else "(default format)"
 
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if not low <= value <= high or value != int(value):
             _add_error(findings, place, f"Checked value must be of type integer {form} in {format_place(place)}")
 
@@ -321,7 +323,7 @@ def _build_multiple_check(cls: type, given: float) -> Check:
     factor = int(given) if cls is int else given
     shown = format_number(factor)
 
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if factor <= 0:
             detail = f"factor MultipleOf declared for {format_place(place)} must be positive: {shown}"
             findings.add(place, field_errors.invalid(findings.path_of(place), factor, detail))
@@ -340,7 +342,7 @@ def _build_bound_check(cls: type, bound: float, exclusive: bool, word: str, sign
     limit = int(bound) if cls is int else bound
     words = f"should be {word} than {'' if exclusive else 'or equal to '}{format_number(limit)}"
 
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         over = (value - limit) * sign
         if over > 0 or (exclusive and over == 0):
             _add_value_error(findings, place, value, words)
@@ -356,7 +358,7 @@ def _build_enum_checks(schema: JSONSchemaProps) -> list[Check]:
     others = [each for each in allowed if each is not None and each.__class__ not in (str, bool)]
     names = [each if isinstance(each, str) else json.dumps(each, separators=(",", ":")) for each in allowed]
 
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if value.__class__ in (str, bool):
             if (value.__class__, value) in plain:
                 return
@@ -371,7 +373,7 @@ def _build_list_checks(schema: JSONSchemaProps) -> list[Check]:
     items = _ChecksByClass(schema.items) if isinstance(schema.items, JSONSchemaProps) else None
     most, fewest = schema.max_items, schema.min_items
 
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if items is not None:
             for index, item in enumerate(value):
                 for each in items[item.__class__]:
@@ -390,7 +392,7 @@ def _build_object_checks(schema: JSONSchemaProps) -> list[Check]:
     additional = _ChecksByClass(more) if isinstance(more, JSONSchemaProps) else None
     most, fewest, required = schema.max_properties, schema.min_properties, tuple(schema.required)
 
-    def check(value: Any, place: Place, findings: Findings) -> None:
+    def check(value: Any, place: Place, findings: SchemaErrors) -> None:
         if fewest is not None and len(value) < fewest:
             _add_value_error(findings, place, len(value), f"should have at least {fewest} properties")
         if most is not None and len(value) > most:
@@ -416,7 +418,7 @@ def _build_object_checks(schema: JSONSchemaProps) -> list[Check]:
     return [check]
 
 
-def _add_value_error(findings: Findings, place: Place, value: Any, words: str) -> None:
+def _add_value_error(findings: SchemaErrors, place: Place, value: Any, words: str) -> None:
     findings.add(place, field_errors.invalid(findings.path_of(place), value, f"{format_place(place)} in body {words}"))
 
 
@@ -437,7 +439,7 @@ def drop_repeated_errors(errors: Errors) -> Errors:
 _ABSENT: Any = object()
 
 
-def errors_at_changed_values(
+def select_errors_at_changed_values(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
 ) -> Errors:
     """Return only the errors at values that are new or differ from `old`: unchanged ones may stay invalid."""

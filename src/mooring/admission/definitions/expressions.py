@@ -38,13 +38,13 @@ class _RulePrograms(msgspec.Struct, frozen=True):
     """CEL environments and programs for a schema node's rules, shared by equal nodes: large schemas repeat subtrees."""
 
     min_bytes: int
-    """The minimum size of a value, in bytes."""
+    """The minimum size of a value at the schema node, in bytes."""
     environments: RuleEnvironments
     programs: dict[tuple[str, bool], Program] = msgspec.field(default_factory=dict)
     """Compiled CEL programs, by expression and by whether `oldSelf` is optional."""
 
 
-class Expressions(msgspec.Struct):
+class RuleValidator(msgspec.Struct):
     """Validates the CEL rules of one CustomResourceDefinition schema, and adds up their estimated costs."""
 
     options: CustomOptions
@@ -55,7 +55,7 @@ class Expressions(msgspec.Struct):
     _total: int = 0
     _expensive: list[tuple[int, Path]] = msgspec.field(default_factory=list)
     _known_nodes: "dict[tuple[bytes, bool], _RulePrograms | None]" = msgspec.field(default_factory=dict)
-    """Cached node states, by the node's schema and whether it is the root."""
+    """Cached environments and programs of schema nodes, by the node's encoded schema and whether it is the root."""
 
     def validate_node(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool

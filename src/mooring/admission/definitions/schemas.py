@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from mooring.admission import checks
 from mooring.admission.custom import structure
 from mooring.admission.custom.formats import NEW_FORMATS
-from mooring.admission.custom.rules import Rules
-from mooring.admission.custom.validation import compile_schema, known_format, validate
+from mooring.admission.custom.rules import ValidationRules
+from mooring.admission.custom.validation import compile_schema, get_checked_format, validate
 from mooring.admission.definitions import structural
-from mooring.admission.definitions.expressions import Expressions, has_validation_rules
+from mooring.admission.definitions.expressions import RuleValidator, has_validation_rules
 from mooring.admission.definitions.field_paths import FieldPathError, find_schema_at_path
 from mooring.admission.options import CustomOptions
 from mooring.api import apiextensions_v1 as v1
@@ -116,13 +116,13 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         if len(nodes) > MAX_NODES:
             return [field_errors.too_many(here, len(nodes), MAX_NODES)]
         errors = [*_find_root_errors(schema, path, has_status)]
-        expressions: Expressions | None = None
+        expressions: RuleValidator | None = None
         impossible = structural.find_unsupported(nodes)
         if not impossible:
             not_structural = structural.validate_structural(schema, here) or validate_defaults(schema, here)
             errors += not_structural
             if not not_structural and has_validation_rules(nodes):
-                expressions = Expressions(self.options, self.known_rules, version in self.unchanged)
+                expressions = RuleValidator(self.options, self.known_rules, version in self.unchanged)
         found = _SchemaWalk(self, expressions)
         found.visit(schema, here, _NodeContext(), is_root=True)
         errors += found.schema_errors + found.rule_errors
@@ -187,14 +187,14 @@ def _validate_own_default(schema: v1.JSONSchemaProps, path: Path, in_metadata: b
     errors += validate(compile_schema(schema), value, path)
     if errors or not has_validation_rules(structural.walk_schemas(schema)):
         return errors
-    rules = Rules(node)
+    rules = ValidationRules(node)
     return rules.validate(value, value, path=path) or rules.validate(value, None, path=path)
 
 
 class _SchemaWalk:
     """Visits all nodes of a definition's schema and collects the errors of the schema and of its CEL rules."""
 
-    def __init__(self, validator: SchemaValidator, expressions: Expressions | None) -> None:
+    def __init__(self, validator: SchemaValidator, expressions: RuleValidator | None) -> None:
         self._validator = validator
         self._expressions = expressions
         self.schema_errors: Errors = []
@@ -432,7 +432,7 @@ def find_schema_warnings(definition: v1.CustomResourceDefinition, options: Custo
         schema = version.schema.open_api_v3_schema if version.schema else None
         for node in structural.walk_schemas(schema) if schema else ():
             is_new = node.format.replace("-", "") in NEW_FORMATS and not options.new_formats
-            if node.format and (is_new or not known_format(node)):
+            if node.format and (is_new or not get_checked_format(node)):
                 formats.append(f'unrecognized format "{node.format}"')
             item_type = node.items.type if isinstance(node.items, v1.JSONSchemaProps) else ""
             if node.list_type == "set" and item_type in {"object", "array"}:

@@ -220,10 +220,10 @@ def validate_stored_versions(obj: v1.CustomResourceDefinition) -> Errors:
 
 def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> Errors:
     errors: Errors = []
-    for name, value in checks.fields(named, "plural", "singular"):
+    for name, value in checks.select_fields(named, "plural", "singular"):
         if value and (wrong := names.dns1035_label(value)):
             errors.append(field_errors.invalid(path.child(name), value, ",".join(wrong)))
-    for name, value in checks.fields(named, "kind", "listKind"):
+    for name, value in checks.select_fields(named, "kind", "listKind"):
         if value and (wrong := names.dns1035_label(value.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             errors.append(field_errors.invalid(path.child(name), value, detail))

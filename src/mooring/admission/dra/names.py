@@ -44,7 +44,7 @@ def validate_unique_list(
     errors = validate_bounded_list(items, limit, path, check)
     if len(items) > limit:
         return errors
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, item in enumerate(items):
         errors += seen.add(key(item), path.index(index))
     return errors

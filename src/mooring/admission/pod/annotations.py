@@ -2,7 +2,7 @@
 
 from mooring.admission.pod.affinity import validate_node_affinity
 from mooring.admission.pod.rules import DELETION_COST, PodRules, find_deletion_cost_problem
-from mooring.admission.pod.security import containers_of
+from mooring.admission.pod.security import iterate_containers
 from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.volume_sources import validate_local_path
 from mooring.api import field_errors
@@ -64,7 +64,7 @@ def _validate_seccomp(value: str, path: Path) -> Errors:
 def _validate_app_armor(key: str, value: str, spec: PodSpec, path: Path) -> Errors:
     errors = []
     name = key.removeprefix(_APP_ARMOR)
-    if all(container.name != name for container, _ in containers_of(spec, path)):
+    if all(container.name != name for container, _ in iterate_containers(spec, path)):
         errors.append(field_errors.invalid(path, name, "container not found"))
     if value not in _APP_ARMOR_NAMES and not value.startswith("localhost/"):
         errors.append(field_errors.invalid(path, value, f'invalid AppArmor profile name: "{value}"'))

@@ -78,7 +78,7 @@ def _validate_regular_containers(containers: list[Container], path: Path, pod: _
     if not containers:
         return [field_errors.required(path)]
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, container in enumerate(containers):
         here = path.index(index)
         errors += _validate_container(container, here, pod) + seen.add(container.name, here.child("name"))
@@ -104,7 +104,7 @@ def _validate_init_containers(spec: PodSpec, path: Path, pod: _ContainerContext)
         if is_sidecar(container):
             errors += validate_probes(container, here, pod.probes)
         else:
-            for name, value in checks.fields(container, *_SIDECAR_FIELDS):
+            for name, value in checks.select_fields(container, *_SIDECAR_FIELDS):
                 errors += checks.forbidden_if(value, here.child(name), _NOT_FOR_INIT)
             for position, policy in enumerate(container.resize_policy):
                 wrong = policy.restart_policy == "RestartContainer" and not pod.rules.restarting_init_resize
@@ -130,7 +130,7 @@ def _validate_ephemeral_containers(spec: PodSpec, path: Path, pod: _ContainerCon
         errors += volume_sources.forbid_other_fields(container, _EPHEMERAL_FIELDS, here, _NOT_FOR_EPHEMERAL)
         for position, mount in enumerate(container.volume_mounts):
             at = here.child("volumeMounts").index(position)
-            for name, value in checks.fields(mount, "subPath", "subPathExpr"):
+            for name, value in checks.select_fields(mount, "subPath", "subPathExpr"):
                 errors += checks.forbidden_if(value, at.child(name), _NOT_FOR_EPHEMERAL)
     return errors
 

@@ -27,7 +27,7 @@ _IMAGE = re.compile(
 _IDENTIFIER = re.compile("[0-9a-f]{64}")
 """Matches the identifier (digest) of an image, which Kubernetes does not accept as a name."""
 _MAX_IMAGE_CHARACTERS = 1024
-"""Registries have shorter names: 255 characters, a tag of 128 and a digest."""
+"""The maximum length of an image name that is parsed. Registries allow 255 characters, a tag of 128 and a digest."""
 
 
 def default_pod(pod: core_v1.Pod) -> None:

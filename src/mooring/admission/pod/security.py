@@ -52,7 +52,7 @@ _WINDOWS_CONTAINER = (
 )
 
 
-def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]:
+def iterate_containers(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]:
     """Yield all containers of a PodSpec with their field paths: init, regular, then ephemeral containers."""
     for name, containers in (
         ("initContainers", spec.init_containers),
@@ -65,7 +65,7 @@ def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]
 
 def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path) -> Errors:
     errors: Errors = []
-    for name, number in checks.fields(context, "fsGroup", "runAsUser", "runAsGroup"):
+    for name, number in checks.select_fields(context, "fsGroup", "runAsUser", "runAsGroup"):
         errors += checks.optional(number, path.child(name), validate_user_id)
     errors += checks.validate_items(context.supplemental_groups, path.child("supplementalGroups"), validate_user_id)
     if context.sysctls:
@@ -116,7 +116,7 @@ def _validate_sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Error
 
 def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> Errors:
     errors: Errors = []
-    for name, number in checks.fields(context, "runAsUser", "runAsGroup"):
+    for name, number in checks.select_fields(context, "runAsUser", "runAsGroup"):
         errors += checks.optional(number, path.child(name), validate_user_id)
     if context.proc_mount is not None:
         errors += checks.optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
@@ -216,7 +216,7 @@ def validate_host_process(spec: PodSpec, path: Path) -> Errors:
         return []
     errors: Errors = []
     total = host = 0
-    for container, here in containers_of(spec, path):
+    for container, here in iterate_containers(spec, path):
         total += 1
         given = _get_host_process(container.security_context)
         if own is not None and given is not None and own != given:
@@ -251,7 +251,10 @@ def validate_os(spec: PodSpec, name: str, path: Path) -> Errors:
 
 def _validate_linux_pod(spec: PodSpec, path: Path) -> Errors:
     detail = "windows options cannot be set for a linux pod"
-    places = [(spec.security_context, path), *((item.security_context, at) for item, at in containers_of(spec, path))]
+    places = [
+        (spec.security_context, path),
+        *((item.security_context, at) for item, at in iterate_containers(spec, path)),
+    ]
     return [
         field_errors.forbidden(at.child("securityContext", "windowsOptions"), detail)
         for context, at in places
@@ -262,7 +265,7 @@ def _validate_linux_pod(spec: PodSpec, path: Path) -> Errors:
 def _validate_windows_pod(spec: PodSpec, path: Path) -> Errors:
     errors = _forbid_windows_fields(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
     errors += _forbid_windows_fields(spec, _WINDOWS_SPEC, path)
-    for container, here in containers_of(spec, path):
+    for container, here in iterate_containers(spec, path):
         errors += _forbid_windows_fields(container.security_context, _WINDOWS_CONTAINER, here.child("securityContext"))
     return errors
 

@@ -10,7 +10,7 @@ from mooring.admission.pod.affinity import validate_affinity, validate_spread
 from mooring.admission.pod.containers import validate_all_containers
 from mooring.admission.pod.resources import validate_pod_resources, validate_resources
 from mooring.admission.pod.rules import PodRules
-from mooring.admission.pod.security import containers_of, validate_host_process, validate_os, validate_pod_security
+from mooring.admission.pod.security import iterate_containers, validate_host_process, validate_os, validate_pod_security
 from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.pod.volumes import validate_volumes
 from mooring.api import field_errors, names
@@ -85,7 +85,7 @@ def _validate_policies_and_placement(spec: PodSpec, path: Path, rules: PodRules)
     for index, gate in enumerate(spec.readiness_gates):
         here = path.child("readinessGates").index(index).child("conditionType")
         errors += names.validate(here, gate.condition_type, names.label_key(gate.condition_type))
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, scheduling_gate in enumerate(spec.scheduling_gates):
         here, name = path.child("schedulingGates").index(index), scheduling_gate.name
         errors += names.validate(here, name, names.label_key(name)) + seen.add(name, here)
@@ -106,7 +106,7 @@ def _validate_enumeration(value: str, path: Path, name: str, supported: tuple[st
 
 def _validate_resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, claim in enumerate(claims):
         here = path.index(index)
         repeated = seen.add(claim.name, here.child("name")) if claim.name else []
@@ -136,7 +136,9 @@ def _validate_host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> 
 def _validate_host_namespaces(spec: PodSpec, path: Path) -> Errors:
     given = {"hostNetwork": spec.host_network, "HostPID": spec.host_pid, "HostIPC": spec.host_ipc}
     places = [path.child(name) for name, value in given.items() if value]
-    places += [here.child("volumeDevices") for container, here in containers_of(spec, path) if container.volume_devices]
+    places += [
+        here.child("volumeDevices") for container, here in iterate_containers(spec, path) if container.volume_devices
+    ]
     return [field_errors.forbidden(place, "when `hostUsers` is false") for place in places]
 
 

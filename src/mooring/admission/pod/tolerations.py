@@ -45,7 +45,7 @@ def _is_plain_toleration(toleration: Toleration) -> bool:
     )
 
 
-def supported_operators(options: AdmissionOptions) -> tuple[str, ...]:
+def list_supported_operators(options: AdmissionOptions) -> tuple[str, ...]:
     """Return the operators that tolerations may have by these options, in the order in which errors list them."""
     numeric = ("Lt", "Gt") if options.comparison_operators else ()
     versions = ("SemverLt", "SemverGt", "SemverEq") if options.semver_operators else ()
@@ -93,7 +93,7 @@ def _validate_toleration_operator(toleration: Toleration, path: Path, options: A
         case "SemverLt" | "SemverGt" | "SemverEq" if options.semver_operators:
             return _validate_toleration_version(value, path.child("value"))
         case operator:
-            return [field_errors.not_supported(path.child("operator"), operator, supported_operators(options))]
+            return [field_errors.not_supported(path.child("operator"), operator, list_supported_operators(options))]
 
 
 def find_number_problems(value: str) -> list[str]:

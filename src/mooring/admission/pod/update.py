@@ -179,7 +179,7 @@ def _mask_node_placement(masked: core_v1.PodSpec, old: core_v1.PodSpec) -> None:
 
 
 def validate_ephemeral_update(new: list[core_v1.EphemeralContainer], old: list[core_v1.EphemeralContainer]) -> Errors:
-    """Return an error for each ephemeral container that an update changes or removes; adding some is allowed."""
+    """Return an error for each ephemeral container that an update changes or removes; an update may add others."""
     path = SPEC.child("ephemeralContainers")
     now = {container.name: container for container in new}
     errors = []
@@ -221,7 +221,7 @@ def validate_status_update(new: core_v1.Pod, old: core_v1.Pod, *, strict_address
             skipped = sidecars if path is _INIT_CONTAINERS else set()
             errors += _validate_restart_transitions(now, before, path, restarts, skipped)
     claims = {claim.name for claim in new.spec.resource_claims}
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, status in enumerate(new.status.resource_claim_statuses):
         path = STATUS.child("resourceClaimStatuses").index(index)
         if status.name not in claims:

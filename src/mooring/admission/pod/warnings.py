@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mooring.admission.pod.security import containers_of
+from mooring.admission.pod.security import iterate_containers
 from mooring.api import core_v1, names
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
@@ -137,7 +137,7 @@ def _find_host_alias_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str
 
 
 def _find_container_warnings(spec: core_v1.PodSpec, path: Path) -> Iterator[str]:
-    containers = [*containers_of(spec, path)]
+    containers = [*iterate_containers(spec, path)]
     for container, here in containers:
         if container.resources.limits or container.resources.requests:
             yield from find_fraction_warnings(container.resources, here, "memory", "ephemeral-storage")

@@ -423,7 +423,7 @@ NEWEST = max(version for check in (*_BASELINE, *_RESTRICTED) for version in chec
 
 
 @lru_cache(maxsize=2 * (NEWEST + 1))
-def pod_security_rules(level: str, minor: int) -> tuple[Rule, ...]:
+def list_pod_security_rules(level: str, minor: int) -> tuple[Rule, ...]:
     """Return the rules of a Pod Security level at a Kubernetes minor version, in the order of Kubernetes' messages."""
     if level not in (BASELINE, RESTRICTED):
         return ()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from mooring.admission.pod_security.checks import NEWEST, Subject, Violation, pod_security_rules
+from mooring.admission.pod_security.checks import NEWEST, Subject, Violation, list_pod_security_rules
 from mooring.admission.pod_security.policy import PREFIX, PRIVILEGED, Policy, Standard, parse_policy
 from mooring.admission.strategy import Request
 from mooring.api import errors
@@ -62,7 +62,7 @@ def security_labels(labels: dict[str, str]) -> dict[str, str]:
 
 def _find_violations(standard: Standard, pod: Subject, request: Request) -> list[Violation]:
     newest = min(NEWEST, request.options.pod_security_minor)
-    found = (rule(pod) for rule in pod_security_rules(standard.level, standard.resolve_minor(newest)))
+    found = (rule(pod) for rule in list_pod_security_rules(standard.level, standard.resolve_minor(newest)))
     return [violation for violation in found if violation is not None]
 
 

@@ -32,7 +32,7 @@ class Standard(msgspec.Struct, frozen=True):
         return LEVELS.index(self.level)
 
     def resolve_minor(self, newest: int) -> int:
-        """Return the minor version of this standard; `newest` if it is `latest` or a later version."""
+        """Return the minor version of this standard; `newest` if that is `latest` or a later version."""
         return newest if self.version == _LATEST else min(int(self.version.removeprefix("v1.")), newest)
 
 

@@ -31,7 +31,7 @@ POLICIES = frozenset(
 )
 """Kinds of policies and bindings, which no policy matches, so that users cannot lock themselves out."""
 EXEMPT = POLICIES | {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-"""Kinds that no webhook matches, so that webhooks cannot block access reviews or policies."""
+"""Kinds that no webhook matches, so that a webhook cannot prevent its own removal or that of a policy."""
 
 
 class GroupVersionKind(NamedTuple):
@@ -175,7 +175,7 @@ class Attributes(msgspec.Struct, kw_only=True):
         return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
 
     def get_equivalent_object_kind(self, equivalent: Kind) -> GroupVersionKind:
-        """Return the kind of the request's object when the request is seen as one for an equivalent resource."""
+        """Return the kind that the request's object has in an equivalent resource, such as another version of it."""
         if self.kind.kind != self.resource_kind.kind:
             return self.kind  # a Scale has the same kind for every resource
         return GroupVersionKind.of_kind(equivalent)

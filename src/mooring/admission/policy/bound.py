@@ -12,9 +12,9 @@ import msgspec
 
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
-from mooring.admission.policy.compiling import Compiled, compile_expression
-from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, build_variables
-from mooring.admission.policy.matching import Index, Matcher, RequestView
+from mooring.admission.policy.compiling import CompiledExpression, compile_expression
+from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, VariableReads, build_variables
+from mooring.admission.policy.matching import Matcher, MatcherIndex, RequestView
 from mooring.admission.policy.strategy import to_declarable_type
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import label_selector
@@ -110,20 +110,20 @@ P = TypeVar("P", bound=Policy)
 B = TypeVar("B", bound=Binding)
 
 
-class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
+class BindingWithMatcher(msgspec.Struct, Generic[B], frozen=True):
     """A policy binding with the matcher for its `matchResources`, if it has any."""
 
     binding: B
     matcher: Matcher | None
 
     @classmethod
-    def from_binding(cls, binding: B) -> "BoundBinding[B]":
+    def from_binding(cls, binding: B) -> "BindingWithMatcher[B]":
         resources = binding.spec.match_resources
         return cls(binding, None if resources is None else Matcher.from_match_resources(resources))
 
 
 class ConfigurationProblem(NamedTuple):
-    """A record (no exception) of a configuration error of a policy or binding, such as a missing parameter object."""
+    """A configuration error of a policy or binding, such as a missing parameter object, as a record."""
 
     policy: str
     binding: str
@@ -131,7 +131,7 @@ class ConfigurationProblem(NamedTuple):
     message: str
 
 
-class Check(NamedTuple):
+class EvaluationRecord(NamedTuple):
     """A metrics record of one evaluated expression of a policy: action, message and time taken."""
 
     policy: str
@@ -167,7 +167,7 @@ class PolicyWithBindings(Generic[P, B]):
 
     def __init__(self, policy: P, bindings: Iterable[B]) -> None:
         self.policy = policy
-        self.bindings = [BoundBinding.from_binding(each) for each in bindings]
+        self.bindings = [BindingWithMatcher.from_binding(each) for each in bindings]
         constraints = policy.spec.match_constraints
         self.matcher = Matcher.from_match_resources(constraints) if constraints is not None else Matcher()
 
@@ -249,7 +249,7 @@ class PoliciesWithBindings(Generic[P, B, K]):
                 old = known.get(name)
                 reuse = old is not None and old.is_built_from(policy, own)
                 self.policies.append(old if old is not None and reuse else self.policy_class(policy, own))
-        self._index = Index(self.policies)
+        self._index = MatcherIndex(self.policies)
         self.spares = self._index.matches_nothing
 
     def __bool__(self) -> bool:
@@ -268,7 +268,7 @@ class Compiler:
     def __init__(self, *, params: bool, variables: Iterable[v1.Variable]) -> None:
         self._find_binding_params = params
         self._types: dict[str, Type] = {}
-        self.variables: dict[str, Compiled] = {}
+        self.variables: dict[str, CompiledExpression] = {}
         for each in variables:
             found = compile_expression(self.environment(each.expression), each.expression)
             self.variables[each.name] = found
@@ -280,13 +280,13 @@ class Compiler:
         made = stored_policies(params=self._find_binding_params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 
-    def compile(self, expression: str, results: Sequence[str], **environment: Any) -> Compiled:
+    def compile(self, expression: str, results: Sequence[str], **environment: Any) -> CompiledExpression:
         made = self.environment(**environment) if environment else self._environment
         return compile_expression(made, expression, results)
 
 
 def get_invocation_variables(
-    invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: ReadSet = EVERYTHING
+    invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: VariableReads = EVERYTHING
 ) -> dict[str, Any]:
     """Return the CEL variables of a policy invocation, parameters included; `seen` says which fields are read."""
     kept = get_cel_variables(invocation.match, attributes, cluster, seen)
@@ -294,7 +294,7 @@ def get_invocation_variables(
 
 
 def get_cel_variables(
-    match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet
+    match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: VariableReads
 ) -> dict[str, Any]:
     """Return a request's CEL variables without parameters; cached for policies that see it in the same version."""
     place = (match, seen)

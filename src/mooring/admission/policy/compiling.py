@@ -1,4 +1,4 @@
-"""Compile expressions of policies and match conditions: `Compiled` holds the program or the error.
+"""Compile expressions of policies and match conditions: `CompiledExpression` holds the program or the error.
 
 This module imports no environment, so that code that only stores policies does not load Kubernetes' CEL libraries. Read
 next: ``evaluation.py``.
@@ -21,7 +21,7 @@ _GO_NAMES = {
 ANYTHING: tuple[str, ...] = ()
 
 
-class Compiled(msgspec.Struct, frozen=True):
+class CompiledExpression(msgspec.Struct, frozen=True):
     """A compiled CEL expression; `error` says why it does not compile, and is empty if it does."""
 
     expression: str
@@ -29,16 +29,20 @@ class Compiled(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def compile_expression(environment: Environment, expression: str, results: Sequence[str] = ANYTHING) -> Compiled:
+def compile_expression(
+    environment: Environment, expression: str, results: Sequence[str] = ANYTHING
+) -> CompiledExpression:
     """Compile a CEL expression. The result has an error if its type is not among `results`, if any are given."""
     program = environment.compile(expression)
     if program.issues:
-        return Compiled(expression, program, find_compile_problem(program))
+        return CompiledExpression(expression, program, find_compile_problem(program))
     if results and str(program.output_type) not in results:
         named = [_GO_NAMES.get(each, each) for each in results]
         wanted = named[0] if len(named) == 1 else f"one of [{' '.join(named)}]"
-        return Compiled(expression, program, f"must evaluate to {wanted} but got {_format_type(program.output_type)}")
-    return Compiled(expression, program)
+        return CompiledExpression(
+            expression, program, f"must evaluate to {wanted} but got {_format_type(program.output_type)}"
+        )
+    return CompiledExpression(expression, program)
 
 
 def _format_type(found: Type) -> str:

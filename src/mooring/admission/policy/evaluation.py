@@ -1,8 +1,9 @@
 """Evaluate expressions of policies and match conditions within Kubernetes' cost budgets.
 
-An `Activation` holds the variables of one request and one set of parameters; `Budget.evaluate` charges the cost of an
-expression and of the composed variables that it evaluates first. `Conditions` are the match conditions of a policy or
-webhook, which must all be true. `Reinvocation` decides which policies and webhooks mutate an object a second time.
+An `Activation` holds the variables of one request and one set of parameters; `CostBudget.evaluate` charges the cost of
+an expression and of the composed variables that it evaluates first. `MatchConditions` are the match conditions of a
+policy or webhook, which must all be true. `Reinvocation` decides which policies and webhooks mutate an object a second
+time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.admission.policy.attributes import Attributes, Tree
-from mooring.admission.policy.compiling import Compiled, compile_expression
+from mooring.admission.policy.compiling import CompiledExpression, compile_expression
 from mooring.admission.policy.matching import RequestView
 from mooring.api.admissionregistration_v1 import IGNORE, MatchCondition
 from mooring.api.excerpt import Excerpt
@@ -32,14 +33,14 @@ class OutOfBudgetError(Exception):
         super().__init__(f"{OUT_OF_BUDGET}, no further validation rules will be run")
 
 
-class Outcome(NamedTuple):
+class EvaluationOutcome(NamedTuple):
     """The value of an evaluated CEL expression, or a non-empty error."""
 
     value: Any = None
     error: str = ""
 
 
-class Budget:
+class CostBudget:
     """The CEL cost that the expressions of one policy may still spend on a request."""
 
     __slots__ = ("left",)
@@ -47,14 +48,14 @@ class Budget:
     def __init__(self, amount: int) -> None:
         self.left = amount
 
-    def evaluate(self, each: Compiled, activation: "Activation") -> Outcome:
+    def evaluate(self, each: CompiledExpression, activation: "Activation") -> EvaluationOutcome:
         """Evaluate an expression and subtract its cost; return value or error. Raise OutOfBudgetError if too high."""
         if each.error:
-            return Outcome(error=f"compilation error: {each.error}")
+            return EvaluationOutcome(error=f"compilation error: {each.error}")
         outcome, cost = evaluate_program(each.program, activation)
         self.spend(cost + activation.pop_cost())
         if outcome.error:
-            return Outcome(error=f"expression '{each.expression}' resulted in error: {outcome.error}")
+            return EvaluationOutcome(error=f"expression '{each.expression}' resulted in error: {outcome.error}")
         return outcome
 
     def spend(self, cost: int) -> None:
@@ -63,15 +64,15 @@ class Budget:
             raise OutOfBudgetError
 
 
-def evaluate_program(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
+def evaluate_program(program: Program, bindings: Mapping[str, Any]) -> tuple[EvaluationOutcome, int]:
     """Evaluate a CEL program within the cost limit of one call; return its value or error, and its cost."""
     try:
         value, cost = program.evaluate_counted(bindings, PER_CALL)
     except CostLimitExceeded:
-        return Outcome(error=_TOO_EXPENSIVE), PER_CALL
+        return EvaluationOutcome(error=_TOO_EXPENSIVE), PER_CALL
     except EvaluationError as error:
-        return Outcome(error=str(error)), 1
-    return Outcome(value), cost
+        return EvaluationOutcome(error=str(error)), 1
+    return EvaluationOutcome(value), cost
 
 
 class Activation(dict[str, Any]):
@@ -79,7 +80,7 @@ class Activation(dict[str, Any]):
 
     __slots__ = ("_cost",)
 
-    def __init__(self, values: Mapping[str, Any], variables: Mapping[str, Compiled] | None = None) -> None:
+    def __init__(self, values: Mapping[str, Any], variables: Mapping[str, CompiledExpression] | None = None) -> None:
         super().__init__(values)
         self._cost = 0
         if variables:
@@ -99,10 +100,10 @@ class _ComposedVariables(Mapping[str, Any]):
 
     __slots__ = ("_activation", "_compiled", "_known")
 
-    def __init__(self, variables: Mapping[str, Compiled], activation: Activation) -> None:
+    def __init__(self, variables: Mapping[str, CompiledExpression], activation: Activation) -> None:
         self._compiled = variables
         self._activation = activation
-        self._known: dict[str, Outcome] = {}
+        self._known: dict[str, EvaluationOutcome] = {}
 
     def __getitem__(self, name: str) -> Any:
         found = self._known.get(name)
@@ -112,13 +113,13 @@ class _ComposedVariables(Mapping[str, Any]):
             raise EvaluationError(found.error)
         return found.value
 
-    def _evaluate_variable(self, name: str, each: Compiled) -> Outcome:
+    def _evaluate_variable(self, name: str, each: CompiledExpression) -> EvaluationOutcome:
         if each.error:
-            return Outcome(error=f"composited variable {go_quote(name)} fails to compile: {each.error}")
+            return EvaluationOutcome(error=f"composited variable {go_quote(name)} fails to compile: {each.error}")
         outcome, cost = evaluate_program(each.program, self._activation)
         self._activation.add_cost(cost)
         if outcome.error:
-            return Outcome(error=f"composited variable {go_quote(name)} fails to evaluate: {outcome.error}")
+            return EvaluationOutcome(error=f"composited variable {go_quote(name)} fails to evaluate: {outcome.error}")
         return outcome
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -131,8 +132,8 @@ class _ComposedVariables(Mapping[str, Any]):
         return len(self._compiled)
 
 
-class ReadSet(NamedTuple):
-    """Says if CEL expressions read `request`, `authorizer` and which fields of `object`, `oldObject` (None: all)."""
+class VariableReads(NamedTuple):
+    """The fields of `object` and `oldObject` (None: all) that CEL expressions read, and whether they read `request`."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
@@ -140,10 +141,10 @@ class ReadSet(NamedTuple):
     authorizer: bool = True
 
 
-EVERYTHING = ReadSet()
+EVERYTHING = VariableReads()
 
 
-def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
+def find_reads(expressions: Iterable[CompiledExpression]) -> VariableReads:
     """Return which object fields the CEL expressions read in all, and whether one reads `request` or `authorizer`."""
     new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
@@ -154,7 +155,7 @@ def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
                 old.add(path, keys)
             else:
                 others.add(variable)
-    return ReadSet(
+    return VariableReads(
         None if new.is_whole else new,
         None if old.is_whole else old,
         "request" in others,
@@ -169,13 +170,13 @@ def build_variables(
     params: Tree | None = None,
     namespace: Tree | None = None,
     decide: Decide = deny_all,
-    seen: ReadSet = EVERYTHING,
+    seen: VariableReads = EVERYTHING,
 ) -> dict[str, Any]:
     """Return the CEL variables for a request: objects in the version of `match`, reduced to the fields in `seen`."""
     values: dict[str, Any] = {
         "object": attributes.object_tree(match.kind, seen.object),
         "oldObject": attributes.old_tree(match.kind, seen.old),
-        "request": request_tree(attributes, match) if seen.request else None,
+        "request": build_request_tree(attributes, match) if seen.request else None,
         "params": params,
         "namespaceObject": namespace,
     }
@@ -194,7 +195,7 @@ def build_variables(
     return values
 
 
-def request_tree(attributes: Attributes, match: RequestView) -> Tree:
+def build_request_tree(attributes: Attributes, match: RequestView) -> Tree:
     """Return the CEL variable `request`: the request of an AdmissionReview, without objects and uid."""
     user = attributes.user
     user_info = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
@@ -226,7 +227,7 @@ class ConditionError(Exception):
     """Raised if match conditions fail to evaluate and the failure policy is `Fail`; the message is Kubernetes'."""
 
 
-class Conditions:
+class MatchConditions:
     """The compiled `matchConditions` of a policy or webhook: all must be true for a request to match."""
 
     def __init__(
@@ -234,7 +235,7 @@ class Conditions:
         conditions: Sequence[MatchCondition],
         failure_policy: str | None,
         environment: Environment | None = None,
-        variables: Mapping[str, Compiled] | None = None,
+        variables: Mapping[str, CompiledExpression] | None = None,
     ) -> None:
         """Compile the conditions. For webhooks, `environment` and `variables` are None."""
         self._ignored = failure_policy == IGNORE
@@ -256,7 +257,7 @@ class Conditions:
         if not self.compiled:
             return True
         activation = Activation({**values, "namespaceObject": None}, self._variables)
-        budget = Budget(CONDITIONS_BUDGET)
+        budget = CostBudget(CONDITIONS_BUDGET)
         try:
             outcomes = [budget.evaluate(each, activation) for each in self.compiled]
         except OutOfBudgetError as error:

@@ -5,7 +5,7 @@
 
 Rules name operations, groups, versions, resources with subresources, a scope and names. With the match policy
 `Equivalent` a rule for one version also matches the object written in another version, converted to its own. Selectors
-match the labels of the namespace, and of the old or new object. `Index` finds the candidates among thousands of
+match the labels of the namespace, and of the old or new object. `MatcherIndex` finds the candidates among thousands of
 matchers.
 """
 
@@ -169,7 +169,7 @@ def _compile_selector(selector: LabelSelector | None) -> Selector:
 
 
 class HasMatcher(Protocol):
-    """Interface of the items of an `Index`: policies and webhooks, whose `matcher` says which requests they match."""
+    """Interface of the items of a `MatcherIndex`: a policy or webhook with the matcher for its requests."""
 
     @property
     def matcher(self) -> Matcher: ...
@@ -178,7 +178,7 @@ class HasMatcher(Protocol):
 C = TypeVar("C", bound=HasMatcher)
 
 
-class Index(Generic[C]):
+class MatcherIndex(Generic[C]):
     """Finds the policies or webhooks whose match rules match a request; caches the result by `MatchKey`."""
 
     def __init__(self, everyone: Iterable[C]) -> None:
@@ -194,9 +194,9 @@ class Index(Generic[C]):
 
     def candidates(self, attributes: Attributes) -> list[C]:
         """Return, in order, the policies or webhooks whose match rules match a request. Selectors are ignored."""
-        return [each for each, _ in self.candidates_with_views(attributes)]
+        return [each for each, _ in self.find_candidates_with_views(attributes)]
 
-    def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
+    def find_candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
         """Return the policies or webhooks whose rules match a request, with the kind and resource in which they do;
         with None if rules have object names, which are not compared here.
         """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mooring.admission.policy import bound, evaluation
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Tree
-from mooring.admission.policy.compiling import Compiled
+from mooring.admission.policy.compiling import CompiledExpression
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import errors
 from mooring.api.meta_v1 import Resource, StatusCause
@@ -45,7 +45,7 @@ class JsonOperations(Protocol):
 
 class _CompiledMutation(NamedTuple):
     is_apply: bool
-    program: Compiled
+    program: CompiledExpression
 
 
 class _PolicyInvocation(NamedTuple):
@@ -64,10 +64,10 @@ class MutatingPolicy(bound.PolicyWithBindings[v1.MutatingAdmissionPolicy, v1.Mut
     """A MutatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
     @cached_property
-    def program(self) -> tuple[evaluation.Conditions, list[_CompiledMutation], Mapping[str, Compiled]]:
+    def program(self) -> tuple[evaluation.MatchConditions, list[_CompiledMutation], Mapping[str, CompiledExpression]]:
         spec = self.policy.spec
         compiler = bound.Compiler(params=spec.param_kind is not None, variables=spec.variables)
-        conditions = evaluation.Conditions(
+        conditions = evaluation.MatchConditions(
             spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables
         )
         mutations = []
@@ -87,7 +87,7 @@ class MutatingPolicy(bound.PolicyWithBindings[v1.MutatingAdmissionPolicy, v1.Mut
         patching: JsonOperations,
         reinvocation: evaluation.Reinvocation,
         *,
-        checks: list[bound.Check],
+        checks: list[bound.EvaluationRecord],
     ) -> Iterator[str]:
         """Apply a policy's mutations to the request's object, for one binding and parameter; yield failure messages."""
         conditions, mutations, variables = self.program
@@ -114,7 +114,7 @@ class MutatingPolicy(bound.PolicyWithBindings[v1.MutatingAdmissionPolicy, v1.Mut
             except (MutationError, evaluation.OutOfBudgetError) as error:
                 problem = str(error)
             seconds = perf_counter() - began
-            checks.append(bound.Check(self.name, invocation.binding.metadata.name, "", problem, seconds))
+            checks.append(bound.EvaluationRecord(self.name, invocation.binding.metadata.name, "", problem, seconds))
             if problem:
                 yield problem
                 continue
@@ -136,7 +136,7 @@ def _apply_mutation(
 ) -> Tree | None:
     if mutation.program.error:
         raise MutationError(mutation.program.error)
-    outcome = evaluation.Budget(BUDGET).evaluate(mutation.program, activation)
+    outcome = evaluation.CostBudget(BUDGET).evaluate(mutation.program, activation)
     if outcome.error:
         raise MutationError(outcome.error)
     value = outcome.value
@@ -209,7 +209,7 @@ class MutatingPolicies(
         reinvocation: evaluation.Reinvocation | None = None,
         asked: list[tuple[str, str]] | None = None,
         *,
-        checks: list[bound.Check] | None = None,
+        checks: list[bound.EvaluationRecord] | None = None,
     ) -> None:
         """Apply all matching policies to the object. Raise a `StatusError` if one fails whose failure policy is Fail.
         Append the matching policies and bindings to `asked`, and records for metrics to `checks`.
@@ -218,7 +218,7 @@ class MutatingPolicies(
         checks = [] if checks is None else checks
         problems: list[tuple[MutatingPolicy, bound.ConfigurationProblem]] = []
         policy_invocations: list[_PolicyInvocation] = []
-        for policy, match in self._index.candidates_with_views(attributes):
+        for policy, match in self._index.find_candidates_with_views(attributes):
             own: list[bound.ConfigurationProblem] = []
             policy_invocations += [
                 _PolicyInvocation(policy, each) for each in policy.invocations(attributes, cluster, own, match)

@@ -45,17 +45,17 @@ def require_choice(value: str | None, choices: Collection[str], path: Path) -> E
 
 def validate_match_resources(match: v1.MatchResources, path: Path) -> Errors:
     errors = require_choice(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
-    for name, selector in checks.fields(match, "namespaceSelector", "objectSelector"):
+    for name, selector in checks.select_fields(match, "namespaceSelector", "objectSelector"):
         errors += checks.require(selector is not None, path.child(name))
         errors += label_selector.validate(selector, path.child(name))
-    for name, rules in checks.fields(match, "resourceRules", "excludeResourceRules"):
+    for name, rules in checks.select_fields(match, "resourceRules", "excludeResourceRules"):
         errors += checks.validate_items(rules, path.child(name), _validate_named_match_rule)
     return errors
 
 
 def _validate_named_match_rule(rule: v1.NamedRuleWithOperations, path: Path) -> Errors:
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, name in enumerate(rule.resource_names):
         here = path.child("resourceNames").index(index)
         errors += names.validate(here, name, names.path_segment_name(name))

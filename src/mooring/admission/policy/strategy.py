@@ -288,7 +288,7 @@ def _validate_audit_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Po
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
         return [field_errors.invalid(path, annotations, detail)]  # rejected before compiling thousands of them
     errors: Errors = []
-    seen = checks.Unique()
+    seen = checks.UniqueKeys()
     for index, each in enumerate(annotations):
         here = path.index(index)
         if obj.metadata.name:

@@ -38,7 +38,7 @@ def find_expression_warnings(
     warnings = []
     for index, validation in enumerate(policy.spec.validations):
         place = f"spec.validations[{index}]"
-        for name, text in checks.fields(validation, "expression", "messageExpression"):
+        for name, text in checks.select_fields(validation, "expression", "messageExpression"):
             found = [*_find_type_issues(text, environments)] if text else []
             if found:
                 warnings.append(ExpressionWarning(field_ref=f"{place}.{name}", warning="\n".join(found)))

@@ -15,7 +15,7 @@ import msgspec
 
 from mooring.admission.policy import bound, evaluation
 from mooring.admission.policy.attributes import Attributes, MatchKey, Tree
-from mooring.admission.policy.compiling import Compiled
+from mooring.admission.policy.compiling import CompiledExpression
 from mooring.admission.policy.matching import MAX_CACHED_KEYS, RequestView
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import errors
@@ -32,7 +32,7 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _
 _STRING_OR_NULL = ("string", "null")
 
 
-class Decision(NamedTuple):
+class PolicyDecision(NamedTuple):
     """A denial or warning by a policy: its name and its binding's, the message and the status reason."""
 
     policy: str
@@ -49,20 +49,20 @@ class Decision(NamedTuple):
 class PolicyResult(msgspec.Struct):
     """The outcome of all validating policies for one request: denials, warnings and audit annotations."""
 
-    denials: list[Decision] = []
-    warnings: list[Decision] = []
+    denials: list[PolicyDecision] = []
+    warnings: list[PolicyDecision] = []
     failures: list[Tree] = []
     """Failures that are only recorded in the audit log."""
     annotations: dict[str, list[str]] = {}
     """Audit annotations by policy and key."""
     asked: list[tuple[str, str]] = []
     """The matching policies and bindings."""
-    checks: list[bound.Check] = []
+    checks: list[bound.EvaluationRecord] = []
     """The evaluated expressions, for metrics."""
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether it has no denials, warnings, audit annotations or records for metrics."""
+        """Return whether the result has no denials, warnings, audit annotations or records for metrics."""
         return not (self.denials or self.warnings or self.failures or self.annotations or self.checks)
 
     @property
@@ -101,8 +101,8 @@ class _CompiledValidation(msgspec.Struct, frozen=True):
     """An item of a policy's `validations` with its compiled expression and message expression."""
 
     validation: v1.Validation
-    program: Compiled
-    message: Compiled | None
+    program: CompiledExpression
+    message: CompiledExpression | None
 
 
 class ValidatingPolicy(bound.PolicyWithBindings[v1.ValidatingAdmissionPolicy, v1.ValidatingAdmissionPolicyBinding]):
@@ -116,7 +116,7 @@ class ValidatingPolicy(bound.PolicyWithBindings[v1.ValidatingAdmissionPolicy, v1
         self.matches_by_rules_only = self.matches_by_rules_only and not (
             spec.match_conditions or spec.audit_annotations or spec.variables
         )
-        """Whether it has only match rules and validations, so that all of its bindings give the same result."""
+        """Whether the policy has only match rules and validations, so that all of its bindings give the same result."""
         self.asked = [(self.name, each.binding.metadata.name) for each in self.bindings]
 
     @cached_property
@@ -127,7 +127,7 @@ class ValidatingPolicy(bound.PolicyWithBindings[v1.ValidatingAdmissionPolicy, v1
         self,
         attributes: Attributes,
         cluster: bound.PolicyLookups,
-        seen: evaluation.ReadSet,
+        seen: evaluation.VariableReads,
         result: PolicyResult,
         by_rules: RequestView | None = None,
     ) -> None:
@@ -137,7 +137,7 @@ class ValidatingPolicy(bound.PolicyWithBindings[v1.ValidatingAdmissionPolicy, v1
             values = bound.get_invocation_variables(invocation, attributes, cluster, seen)
             self.program.run(invocation.binding, values, result)
         if not self.ignores_errors:
-            result.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
+            result.denials += [PolicyDecision(each.policy, each.binding, each.message) for each in problems]
 
 
 class _CompiledPolicy:
@@ -147,7 +147,7 @@ class _CompiledPolicy:
         self._name = policy.metadata.name
         self._ignores = spec.failure_policy == v1.IGNORE
         self._variables = compiler.variables
-        self._conditions = evaluation.Conditions(
+        self._conditions = evaluation.MatchConditions(
             spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables
         )
         self._rules = [
@@ -168,7 +168,7 @@ class _CompiledPolicy:
         ]
 
     @property
-    def expressions(self) -> Iterator[Compiled]:
+    def expressions(self) -> Iterator[CompiledExpression]:
         yield from self._variables.values()
         yield from self._conditions.compiled
         yield from (each for rule in self._rules for each in (rule.program, rule.message) if each is not None)
@@ -177,7 +177,7 @@ class _CompiledPolicy:
     def run(self, binding: v1.ValidatingAdmissionPolicyBinding, values: Tree, result: PolicyResult) -> None:
         """Evaluate a policy for one binding and parameter object; add denials, warnings and annotations to `result`."""
         recorder = _ActionRecorder(self._name, binding, result)
-        budget = evaluation.Budget(BUDGET)
+        budget = evaluation.CostBudget(BUDGET)
         activation = evaluation.Activation(values, self._variables)
         try:
             if not self._conditions.are_met(values):
@@ -199,7 +199,7 @@ class _CompiledPolicy:
                     result.annotations[f"{self._name}/{key}"].append(value)
 
     def passes_all_validations(self, values: Tree) -> bool:
-        """Return whether all validations pass within budget: a fast check. On False, `run` finds out why."""
+        """Return whether all validations pass within the budget: a fast check. If not, `run` finds the failures."""
         if self._evaluators is None:
             return False
         left = BUDGET
@@ -214,14 +214,14 @@ class _CompiledPolicy:
         return left >= 0
 
     def _evaluate_timed(
-        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.Budget
+        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.CostBudget
     ) -> tuple["_FailedValidation | None", float]:
         began = perf_counter()
         finding = self._evaluate_validation(rule, activation, budget)
         return finding, perf_counter() - began
 
     def _evaluate_validation(
-        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.Budget
+        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.CostBudget
     ) -> "_FailedValidation | None":
         outcome = budget.evaluate(rule.program, activation)
         if outcome.error:
@@ -233,7 +233,7 @@ class _CompiledPolicy:
         )
 
     def _build_failure_message(
-        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.Budget
+        self, rule: _CompiledValidation, activation: evaluation.Activation, budget: evaluation.CostBudget
     ) -> str:
         said = ""
         if rule.message is not None:
@@ -245,8 +245,8 @@ class _CompiledPolicy:
         said = said or rule.validation.message.strip()
         return said or f"failed expression: {rule.validation.expression.strip()}"
 
-    def _evaluate_annotation(self, key: str, each: Compiled, values: Tree) -> tuple[str, str, str]:
-        outcome = evaluation.Budget(BUDGET).evaluate(each, evaluation.Activation(values, self._variables))
+    def _evaluate_annotation(self, key: str, each: CompiledExpression, values: Tree) -> tuple[str, str, str]:
+        outcome = evaluation.CostBudget(BUDGET).evaluate(each, evaluation.Activation(values, self._variables))
         if outcome.error:
             return key, "", "" if self._ignores else outcome.error
         text = outcome.value.strip() if isinstance(outcome.value, str) else ""
@@ -254,7 +254,9 @@ class _CompiledPolicy:
 
 
 def _choose_evaluator(rule: _CompiledValidation) -> tuple[Callable[..., Any], int | None]:
-    """Return (function, maximum cost) to evaluate a validation; if that is too high, (function with cost, None)."""
+    """Return a function that evaluates a validation, and its maximum cost; if that exceeds the limit of one call, a
+    function that also counts the cost, and None.
+    """
     program = rule.program.program
     # The estimate ignores reads of dynamic fields: at most as many for each step as the expression has characters.
     most = (program.max_cost + 1) * (len(program.expression) + 1)
@@ -284,7 +286,7 @@ class _ActionRecorder:
             self._record_metric("allow", message, seconds)
             return
         name, actions = self._binding.metadata.name, self._binding.spec.validation_actions
-        decision = Decision(self._policy, name, message, finding.reason)
+        decision = PolicyDecision(self._policy, name, message, finding.reason)
         for action in actions:
             self._record_metric(action.lower(), message, seconds)
             if action == v1.DENY:
@@ -304,11 +306,11 @@ class _ActionRecorder:
 
     def deny_for_annotation(self, problem: str) -> None:
         """Add a denial because an audit annotation failed to evaluate, whatever the `validationActions` are."""
-        self._result.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
+        self._result.denials.append(PolicyDecision(self._policy, self._binding.metadata.name, problem))
         self._record_metric("deny", problem, 0)
 
     def _record_metric(self, action: str, message: str, seconds: float) -> None:
-        check = bound.Check(self._policy, self._binding.metadata.name, action, message, seconds)
+        check = bound.EvaluationRecord(self._policy, self._binding.metadata.name, action, message, seconds)
         self._result.checks.append(check)
 
 
@@ -349,7 +351,7 @@ class ValidatingPolicies(
         if len(self._candidates) >= MAX_CACHED_KEYS:
             self._candidates.clear()
         asked = self._candidates[attributes.match_key] = _CandidatePolicies.from_index(
-            self._index.candidates_with_views(attributes)
+            self._index.find_candidates_with_views(attributes)
         )
         return asked
 
@@ -358,7 +360,7 @@ class _CandidatePolicies(NamedTuple):
     """The policies whose rules match requests with one `MatchKey`, and what their expressions read together."""
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
-    seen: evaluation.ReadSet
+    seen: evaluation.VariableReads
 
     @classmethod
     def from_index(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_CandidatePolicies":

@@ -27,7 +27,7 @@ from mooring.api.meta_v1 import PartialObjectMetadata, Resource
 from mooring.api.scheme import Scheme
 
 if TYPE_CHECKING:
-    from mooring.admission.policy.validating import Decision
+    from mooring.admission.policy.validating import PolicyDecision
     from mooring.advisor.policies.webhooks import CalledWebhook
     from mooring.advisor.snapshot import Snapshot
     from mooring.constraints.celenv.authorizer import Decide
@@ -60,8 +60,8 @@ class Verdict:
 
     refused: str = ""
     """The error with which the server would refuse the object; empty if it would accept it."""
-    denials: "list[Decision]" = field(default_factory=list)
-    warnings: "list[Decision]" = field(default_factory=list)
+    denials: "list[PolicyDecision]" = field(default_factory=list)
+    warnings: "list[PolicyDecision]" = field(default_factory=list)
     audited: list[Tree] = field(default_factory=list)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """The kind, policy and binding of every policy that matched the object."""

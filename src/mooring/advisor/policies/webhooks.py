@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mooring.admission.policy.attributes import Attributes
 from mooring.admission.policy.evaluation import ConditionError, build_variables
-from mooring.admission.policy.matching import Index
+from mooring.admission.policy.matching import MatcherIndex
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.extension.webhooks.admission import CompiledWebhook, compile_webhooks
@@ -37,7 +37,7 @@ class CalledWebhooks:
         """Index the webhooks; `labels` are those of namespaces; a missing namespace has only its name as a label."""
         every = [*objects]
         self._labels = labels
-        self._hooks: dict[str, Index[Any]] = {
+        self._hooks: dict[str, MatcherIndex[Any]] = {
             kind.__name__: compile_webhooks(each for each in every if isinstance(each, kind))
             for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
         }

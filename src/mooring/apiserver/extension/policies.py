@@ -26,7 +26,7 @@ from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue, Store
 
 if TYPE_CHECKING:
-    from mooring.admission.policy.bound import Check
+    from mooring.admission.policy.bound import EvaluationRecord
     from mooring.admission.policy.mutating import MutatingPolicies
     from mooring.admission.policy.validating import ValidatingPolicies
     from mooring.constraints.celenv.authorizer import Decide
@@ -93,7 +93,7 @@ class PolicyStep(KindsFollower):
             from mooring.apiserver.extension.patching import TreePatching  # noqa: PLC0415 - few servers need it
 
             await self._compile_matching(self._mutating, attributes)
-            checks: list[Check] = []
+            checks: list[EvaluationRecord] = []
             try:
                 self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation, checks=checks)
             finally:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.admission import rows
-from mooring.admission.rows import LeanPod, PodSpecExcerpt
+from mooring.admission.rows import PodSpecExcerpt, PodWithEncodedSpec
 from mooring.api import codec
 from mooring.api.batch_writes import Row
 from mooring.api.meta_v1 import Resource
@@ -41,9 +41,9 @@ class Reused(msgspec.Struct, frozen=True):
 class _Kept(msgspec.Struct, frozen=True):
     """The admitted result of one write of a batch, without the values that differ between the batch's objects."""
 
-    before: Resource | LeanPod
+    before: Resource | PodWithEncodedSpec
     read: PodSpecExcerpt | None
-    after: Resource | LeanPod
+    after: Resource | PodWithEncodedSpec
     is_gone: bool
     pattern: tuple[bool, ...]
 
@@ -88,31 +88,35 @@ class Template:
             return
         before, after = self._decode_object(stored, kv.value), self._decode_object(stored, value)
         own, written = rows.extract_row(before), rows.extract_row(after)
-        has_other_spec = isinstance(before, LeanPod) and isinstance(after, LeanPod) and before.spec != after.spec
+        has_other_spec = (
+            isinstance(before, PodWithEncodedSpec)
+            and isinstance(after, PodWithEncodedSpec)
+            and before.spec != after.spec
+        )
         if written != _merge_rows(own, given) or has_other_spec:
             self._is_usable, self._kept = False, []  # the write changes more than the row's values
         else:
             self._kept.append(_Kept(before, _read(before), after, is_gone, _pattern(own, given)))
 
-    def _decode_object(self, stored: Stored, value: bytes) -> Resource | LeanPod:
-        return codec.decode_own(value, LeanPod) if self._keeps_spec else stored.decode(value, 0)
+    def _decode_object(self, stored: Stored, value: bytes) -> Resource | PodWithEncodedSpec:
+        return codec.decode_own(value, PodWithEncodedSpec) if self._keeps_spec else stored.decode(value, 0)
 
 
-def _read(obj: Resource | LeanPod) -> PodSpecExcerpt | None:
-    return rows.decode_spec_excerpt(obj) if isinstance(obj, LeanPod) else None
+def _read(obj: Resource | PodWithEncodedSpec) -> PodSpecExcerpt | None:
+    return rows.decode_spec_excerpt(obj) if isinstance(obj, PodWithEncodedSpec) else None
 
 
-def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
-    if isinstance(before, LeanPod) and isinstance(old, LeanPod):
+def _is_equal(before: Resource | PodWithEncodedSpec, old: Resource | PodWithEncodedSpec) -> bool:
+    if isinstance(before, PodWithEncodedSpec) and isinstance(old, PodWithEncodedSpec):
         return before.metadata == old.metadata and before.status == old.status
     return before == old
 
 
-def _fill_row(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
+def _fill_row(stored: Stored, kept: _Kept, old: Resource | PodWithEncodedSpec, row: Row) -> bytes:
     """Return an earlier write's stored result with the values that are this object's own (row)."""
     after = kept.after
     rows.insert_row(after, row)
-    if isinstance(after, LeanPod) and isinstance(old, LeanPod):
+    if isinstance(after, PodWithEncodedSpec) and isinstance(old, PodWithEncodedSpec):
         after.spec = old.spec
         value = codec.encode(after)
     else:

@@ -15,8 +15,8 @@ from time import perf_counter
 from typing import Protocol
 
 from mooring.admission.policy.attributes import Attributes, MatchKey
-from mooring.admission.policy.evaluation import ConditionError, Conditions, Reinvocation, build_variables
-from mooring.admission.policy.matching import Index, Matcher, RequestView
+from mooring.admission.policy.evaluation import ConditionError, MatchConditions, Reinvocation, build_variables
+from mooring.admission.policy.matching import Matcher, MatcherIndex, RequestView
 from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import (
@@ -81,18 +81,18 @@ class CompiledWebhook:
         )
 
     @cached_property
-    def conditions(self) -> Conditions:
+    def conditions(self) -> MatchConditions:
         """The match conditions as programs, compiled at the first request that matches the webhook's rules."""
-        return Conditions(self.webhook.match_conditions, self.webhook.failure_policy)
+        return MatchConditions(self.webhook.match_conditions, self.webhook.failure_policy)
 
 
 Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
 
-def compile_webhooks(configurations: Iterable[Configuration]) -> Index[CompiledWebhook]:
+def compile_webhooks(configurations: Iterable[Configuration]) -> MatcherIndex[CompiledWebhook]:
     """Return an index of the webhooks in all configurations, in calling order; webhooks without rules are left out."""
     ordered = sorted(configurations, key=lambda each: each.metadata.name)
-    return Index(
+    return MatcherIndex(
         [CompiledWebhook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules]
     )
 
@@ -180,7 +180,7 @@ class WebhookAdmission:
                 hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}"
             )
 
-    def _find_candidates(self, hooks: Index[CompiledWebhook], attributes: Attributes) -> list[CompiledWebhook]:
+    def _find_candidates(self, hooks: MatcherIndex[CompiledWebhook], attributes: Attributes) -> list[CompiledWebhook]:
         """Return the webhooks whose rules may match; none for a write of webhook or policy configurations."""
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 

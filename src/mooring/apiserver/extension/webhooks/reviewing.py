@@ -13,7 +13,7 @@ import msgspec
 
 from mooring.admission.pipeline import generate_uid
 from mooring.admission.policy.attributes import Attributes
-from mooring.admission.policy.evaluation import request_tree
+from mooring.admission.policy.evaluation import build_request_tree
 from mooring.admission.policy.matching import RequestView
 from mooring.admission.webhook_clients import REVIEWS
 from mooring.api import codec, errors
@@ -55,7 +55,7 @@ def build_review(attributes: Attributes, match: RequestView, versions: list[str]
     uid = generate_uid()
     request = {
         "uid": uid,
-        **request_tree(attributes, match),
+        **build_request_tree(attributes, match),
         "object": attributes.object_tree(match.kind),
         "oldObject": attributes.old_tree(match.kind),
         "options": attributes.options,
