@@ -65,7 +65,7 @@ class Stream:
         self.ended_cleanly = True
 
     async def next(self) -> Any:
-        return msgspec.json.decode(await asyncio.wait_for(self.lines.get(), 5))
+        return msgspec.json.decode(await asyncio.wait_for(self.lines.get(), 20))
 
 
 class Caller:
@@ -96,7 +96,7 @@ class Caller:
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[Stream]:
         """Yield a GET whose answer comes in pieces; hang up at the end."""
-        stream = Stream(await asyncio.wait_for(self.app.serve(self.call("GET", path)), 5))
+        stream = Stream(await asyncio.wait_for(self.app.serve(self.call("GET", path)), 20))
         try:
             yield stream
         finally:

@@ -38,14 +38,11 @@ def pod(name: str, node: str, *tolerations: dict[str, Any], **annotations: str) 
 @pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.slow, id="30, as the proposal has it")])
 def test_story_2_in_real_time(kubectl: Kubectl, seconds: int) -> None:
     """At 960 the pod has its seconds; when the value drops to 940 a pod that wanted more than 950 goes at once."""
-    more_than_950 = {
-        "key": "sla",
-        "operator": "Gt",
-        "value": "950",
-        "effect": "NoExecute",
-        "tolerationSeconds": seconds,
-    }
-    kubectl.apply(pod("patient", "node-0", more_than_950), pod("faithful", "node-1", more_than_950))
+    more_than_950 = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoExecute"}
+    kubectl.apply(
+        pod("patient", "node-0", {**more_than_950, "tolerationSeconds": seconds}),
+        pod("faithful", "node-1", {**more_than_950, "tolerationSeconds": 300}),
+    )
     kubectl("wait", "--for=condition=Ready", "pod/patient", "pod/faithful", "--timeout=30s")
     began = time.monotonic()
     kubectl("taint", "node", "node-0", "sla=960:NoExecute")
@@ -55,9 +52,7 @@ def test_story_2_in_real_time(kubectl: Kubectl, seconds: int) -> None:
     eventually(lambda: "Marking for deletion Pod default/patient" in kubectl(*evictions))
     kubectl("taint", "node", "node-1", "sla=960:NoExecute")
     kubectl("taint", "node", "node-1", "sla=940:NoExecute", "--overwrite")
-    began = time.monotonic()
-    eventually(lambda: "faithful" not in kubectl("get", "pods", "-o", "name"))
-    assert time.monotonic() - began < 3.5
+    eventually(lambda: "faithful" not in kubectl("get", "pods", "-o", "name"))  # long before its 300 seconds are over
     kubectl("taint", "node", "node-0", "node-1", "sla-")
 
 

@@ -156,7 +156,7 @@ async def test_a_watch_ends_cleanly_when_the_server_stops(server: ApiServer, cal
     async with call.stream("/api/v1/pods?watch=1") as stream:
         await asyncio.sleep(0)
         server.app.resources.end_watches()
-        await asyncio.wait_for(stream.task, 5)
+        await asyncio.wait_for(stream.task, 20)
         assert stream.ended_cleanly
 
 

@@ -96,7 +96,7 @@ async def test_watches_end_when_what_they_watch_is_another(api: CustomApi) -> No
     body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["more"] = {"type": "string"}
     assert (await api.put(CRD, body)).code == 200
     with pytest.raises(StopAsyncIteration):
-        await asyncio.wait_for(watching, 5)
+        await asyncio.wait_for(watching, 20)
 
 
 # -- objects

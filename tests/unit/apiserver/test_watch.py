@@ -188,7 +188,7 @@ async def test_a_stopping_server_ends_its_watches(api: ApiCaller) -> None:
     await settle()
     assert api.resources.open_watches == 1
     api.resources.end_watches()
-    await asyncio.wait_for(task, 1)
+    await asyncio.wait_for(task, 20)
     assert api.resources.open_watches == 0
 
 

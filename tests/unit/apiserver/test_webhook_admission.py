@@ -217,7 +217,7 @@ async def test_all_validating_webhooks_are_called_at_once_and_the_first_refusal_
 
         def meeting(text: str) -> Any:
             async def answer(asked: Tree) -> Tree:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(20):
                     await both.wait()
                 return review(asked, {"allowed": False, "status": {"message": text}})
 

@@ -433,7 +433,7 @@ async def test_waiting_ends_when_a_pod_comes() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     lab.queue.add(pod("web"))
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 20)
 
 
 # -- no pod is ever forgotten
