@@ -12,7 +12,7 @@ from mooring.client import PatchType
 from mooring.controllers.simulated_nodes.commands import (
     STEPS_A_POD,
     STEPS_A_SECOND,
-    Commands,
+    CommandEvaluator,
     StepsUsedUpError,
     read_rules,
 )
@@ -61,14 +61,14 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 )
 def test_the_containers_of_a_pod_share_a_budget(scripts: list[str], steps: list[int]) -> None:
     attacker = pod("a", *scripts)
-    run = Commands(lambda: 0.0).find_run(attacker, read_rules(attacker), 0, NOW)
+    run = CommandEvaluator(lambda: 0.0).find_run(attacker, read_rules(attacker), 0, NOW)
     assert run.seconds is None
     assert sum(steps) <= STEPS_A_POD
 
 
 def test_the_pods_of_a_namespace_wait_for_each_other_and_no_others_do() -> None:
     time = 0.0
-    commands = Commands(lambda: time)
+    commands = CommandEvaluator(lambda: time)
     attackers = [pod(f"p{number}", *[LOOP] * 4) for number in range(100)]
     most = int(STEPS_A_SECOND / STEPS_A_POD) + 1
     for each in attackers[:most]:

@@ -65,7 +65,7 @@ class ZoneDisruption:
         self._next: dict[Zone, float] = {}
 
     @property
-    def is_total(self) -> bool:
+    def are_all_zones_down(self) -> bool:
         """Return whether no zone has a ready node."""
         return bool(self._states) and all(state is ZoneState.FULL_DISRUPTION for state in self._states.values())
 
@@ -83,10 +83,10 @@ class ZoneDisruption:
         self._next = {zone: at for zone, at in self._next.items() if zone in sizes}
         return changed
 
-    def reserve_taint(self, zone: Zone, now: float) -> float | None:
+    def reserve_taint_slot(self, zone: Zone, now: float) -> float | None:
         """Reserve a NoExecute taint in a zone's rate limit; return the seconds to wait, None while none is allowed."""
         rate = self._taints_per_second(zone)
-        if not rate or self.is_total:
+        if not rate or self.are_all_zones_down:
             return None
         wait = self._next.get(zone, now) - now
         if wait > 0:
@@ -95,7 +95,7 @@ class ZoneDisruption:
         return 0.0
 
     def cancel_reservation(self, zone: Zone, now: float) -> None:
-        """Cancel the last `reserve_taint` of a zone, because the node could not be tainted."""
+        """Cancel the last `reserve_taint_slot` of a zone, because the node could not be tainted."""
         self._next[zone] = now
 
     def _taints_per_second(self, zone: Zone) -> float:
@@ -220,9 +220,9 @@ class NodeLifecycleController(Controller):
         zone = zone_of(node)
         has = any(taint.effect == _NO_EXECUTE and _taint_key(taint) in _OWN_TAINT_KEYS for taint in node.spec.taints)
         if has:
-            await self._write_taints(node, evicts=not self._zones.is_total)
+            await self._write_taints(node, evicts=not self._zones.are_all_zones_down)
             return None
-        wait = self._zones.reserve_taint(zone, self.clock.monotonic())
+        wait = self._zones.reserve_taint_slot(zone, self.clock.monotonic())
         if wait != 0:
             await self._write_taints(node, evicts=False)
             return wait

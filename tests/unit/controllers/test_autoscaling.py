@@ -20,7 +20,7 @@ from mooring.controllers.autoscaling.replica_counts import (
     NoMeasureError,
     ScalingHistory,
     ScalingRequest,
-    Tolerance,
+    ScalingTolerance,
     apply_behavior,
     propose_by_total,
     propose_by_usage,
@@ -79,7 +79,7 @@ def test_how_many_pods_are_asked_for_by_what_each_uses(case: Case) -> None:
         measures,
         case.current or len(pods),
         case.target,
-        tolerance=Tolerance(),
+        tolerance=ScalingTolerance(),
         now=NOW,
         resource="cpu" if case.requests is not None else "",
         requests=requests,
@@ -89,18 +89,18 @@ def test_how_many_pods_are_asked_for_by_what_each_uses(case: Case) -> None:
 
 def test_without_any_measure_there_is_no_answer() -> None:
     with pytest.raises(NoMeasureError, match="did not receive metrics"):
-        propose_by_usage([running("a")], {}, 1, 50, tolerance=Tolerance(), now=NOW)
+        propose_by_usage([running("a")], {}, 1, 50, tolerance=ScalingTolerance(), now=NOW)
     with pytest.raises(NoMeasureError, match="no pods"):
-        propose_by_usage([], {}, 1, 50, tolerance=Tolerance(), now=NOW)
+        propose_by_usage([], {}, 1, 50, tolerance=ScalingTolerance(), now=NOW)
 
 
 def test_one_value_for_all_and_one_that_pods_share() -> None:
     pods = [running("a"), running("b"), running("c", ready=False)]
-    assert propose_by_total(pods, 20_000, 3, 10_000, Tolerance()).replicas == 4
-    assert propose_by_total(pods, 10_500, 3, 10_000, Tolerance()).replicas == 3
-    assert propose_by_total([], 3_000, 0, 1_000, Tolerance()).replicas == 3
-    assert propose_by_value_per_pod(45_000, 3, 10_000, Tolerance()).replicas == 5
-    assert propose_by_value_per_pod(31_000, 3, 10_000, Tolerance()).replicas == 3
+    assert propose_by_total(pods, 20_000, 3, 10_000, ScalingTolerance()).replicas == 4
+    assert propose_by_total(pods, 10_500, 3, 10_000, ScalingTolerance()).replicas == 3
+    assert propose_by_total([], 3_000, 0, 1_000, ScalingTolerance()).replicas == 3
+    assert propose_by_value_per_pod(45_000, 3, 10_000, ScalingTolerance()).replicas == 5
+    assert propose_by_value_per_pod(31_000, 3, 10_000, ScalingTolerance()).replicas == 3
 
 
 def rules(window: int | None, *policies: tuple[str, int, int], select: str = "Max") -> HPAScalingRules:

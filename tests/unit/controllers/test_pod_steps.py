@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from mooring.api.core_v1 import Pod
-from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, read_rules
+from mooring.controllers.simulated_nodes.commands import CommandEvaluator, PodRuns, read_rules
 from mooring.controllers.simulated_nodes.pod_steps import NOTHING, is_unchanged_until_update, next_step
 from mooring.testing.builders import made
 
@@ -20,7 +20,7 @@ PROBE = {"initialDelaySeconds": 60}
 def started(tree: dict[str, Any]) -> Pod:
     """Return a pod as its kubelet has started it."""
     pod = made(Pod, {"metadata": {"name": "web", "uid": "1", "generation": 1}, **tree})
-    step = next_step(pod, read_rules(pod), PodRuns(Commands(lambda: 0.0), pod, read_rules(pod)), NOW)
+    step = next_step(pod, read_rules(pod), PodRuns(CommandEvaluator(lambda: 0.0), pod, read_rules(pod)), NOW)
     return structs.replace(pod, status=structs.replace(pod.status, **step.status or {}))
 
 
@@ -63,7 +63,7 @@ def test_a_pod_at_rest_needs_no_step(tree: dict[str, Any], rests: bool) -> None:
     assert is_unchanged_until_update(pod, read_rules(pod)) is rests
     if rests:
         for seconds in (0, 1, 100_000):
-            runs = PodRuns(Commands(lambda: 0.0), pod, read_rules(pod))
+            runs = PodRuns(CommandEvaluator(lambda: 0.0), pod, read_rules(pod))
             assert next_step(pod, read_rules(pod), runs, NOW + timedelta(seconds=seconds)) == NOTHING
 
 

@@ -44,7 +44,7 @@ from mooring.controllers.autoscaling.replica_counts import (
     Proposal,
     ScalingHistory,
     ScalingRequest,
-    Tolerance,
+    ScalingTolerance,
     apply_behavior,
     propose_by_total,
     propose_by_usage,
@@ -329,11 +329,11 @@ class HorizontalPodAutoscalerController(Controller):
         history.changed.append((state.now.timestamp(), wanted - current))
 
 
-def _read_tolerance(owner: HorizontalPodAutoscaler) -> Tolerance:
+def _read_tolerance(owner: HorizontalPodAutoscaler) -> ScalingTolerance:
     behavior = owner.spec.behavior
     rules = (behavior.scale_up, behavior.scale_down) if behavior is not None else (None, None)
     up, down = (
         each.tolerance.as_approximate_float() if each is not None and each.tolerance is not None else 0.1
         for each in rules
     )
-    return Tolerance(up, down)
+    return ScalingTolerance(up, down)

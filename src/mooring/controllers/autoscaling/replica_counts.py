@@ -119,7 +119,7 @@ _FIRST_READY_SECONDS = 30
 MOST = 2**31 - 1
 
 
-class Tolerance(msgspec.Struct, frozen=True):
+class ScalingTolerance(msgspec.Struct, frozen=True):
     """The relative deviations of a metric from its target, upwards and downwards, that do not cause scaling."""
 
     up: float = 0.1
@@ -151,7 +151,7 @@ def propose_by_usage(
     current: int,
     target: int,
     *,
-    tolerance: Tolerance,
+    tolerance: ScalingTolerance,
     now: datetime,
     resource: str = "",
     requests: Mapping[str, int] | None = None,
@@ -234,7 +234,9 @@ def _is_cpu_unreliable(pod: Pod, now: datetime) -> bool:
     )
 
 
-def propose_by_total(pods: Sequence[Pod], measured: int, current: int, target: int, tolerance: Tolerance) -> Proposal:
+def propose_by_total(
+    pods: Sequence[Pod], measured: int, current: int, target: int, tolerance: ScalingTolerance
+) -> Proposal:
     """Propose the number of pods at which one value measured for the whole workload falls to the target."""
     ratio = measured / target
     if not current:
@@ -244,7 +246,7 @@ def propose_by_total(pods: Sequence[Pod], measured: int, current: int, target: i
     return Proposal(wanted, measured)
 
 
-def propose_by_value_per_pod(measured: int, replicas: int, target: int, tolerance: Tolerance) -> Proposal:
+def propose_by_value_per_pod(measured: int, replicas: int, target: int, tolerance: ScalingTolerance) -> Proposal:
     """Propose the number of pods at which each has at most `target` of one value that all pods share."""
     wanted = replicas
     if not replicas or not tolerance.includes(measured / (target * replicas)):

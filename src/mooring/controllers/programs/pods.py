@@ -39,7 +39,7 @@ from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Programs
 from mooring.controllers.programs.network import NetworkError, PodNetworks
 from mooring.controllers.programs.sandbox import Mount
-from mooring.controllers.programs.volumes import ServerSource, Volumes
+from mooring.controllers.programs.volumes import ReferencedObjectReader, Volumes
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
@@ -342,7 +342,7 @@ class ProgramPods:
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
         self.programs, self.client, self.recorder = programs, client, recorder
         self.networks = PodNetworks(programs.address, programs.folder, own=programs.own_networks)
-        self.source = ServerSource(client)
+        self.source = ReferencedObjectReader(client)
         self._pods: dict[str, ProgramPod] = {}
         self._cleanups: set[asyncio.Task[None]] = set()
 

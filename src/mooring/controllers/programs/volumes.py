@@ -57,7 +57,7 @@ class PodCertificate:
     refresh: datetime | None = None
 
 
-class ServerSource:
+class ReferencedObjectReader:
     """Reads from the server the objects that a pod's volumes and environment variables refer to.
 
     Tokens and certificates are requested for each pod, and cached until they must be renewed.
@@ -176,7 +176,7 @@ class Volumes:
     The path of `folder` has no links.
     """
 
-    def __init__(self, folder: Path, source: ServerSource) -> None:
+    def __init__(self, folder: Path, source: ReferencedObjectReader) -> None:
         self._folder = folder
         self._source = source
 

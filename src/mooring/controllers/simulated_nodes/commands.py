@@ -121,7 +121,7 @@ _MOST_DEBT_SECONDS = STEPS_A_POD / STEPS_A_SECOND + 1
 T = TypeVar("T")
 
 
-class Run(msgspec.Struct, frozen=True):
+class PodRun(msgspec.Struct, frozen=True):
     """One run of a simulated pod's containers: the seconds until all end (None: never), and exit codes."""
 
     seconds: float | None
@@ -136,13 +136,13 @@ class InitFailure(msgspec.Struct, frozen=True):
 
 
 class PodRuns(msgspec.Struct, frozen=True):
-    """The runs of one pod: passes its questions, with the pod and its rules, to `Commands`."""
+    """The runs of one pod: passes its questions, with the pod and its rules, to `CommandEvaluator`."""
 
-    commands: "Commands"
+    commands: "CommandEvaluator"
     pod: Pod
     rules: PodRules
 
-    def __call__(self, restarts: int, at: datetime) -> Run:
+    def __call__(self, restarts: int, at: datetime) -> PodRun:
         """Return the run after a number of restarts, which starts or started at the given time."""
         return self.commands.find_run(self.pod, self.rules, restarts, at)
 
@@ -160,11 +160,11 @@ class StepsUsedUpError(Exception):
 
 
 class _CachedRuns(msgspec.Struct):
-    runs: dict[int, Run | None] = msgspec.field(default_factory=dict)
+    runs: dict[int, PodRun | None] = msgspec.field(default_factory=dict)
     inits: dict[int, InitFailure | None] = msgspec.field(default_factory=dict)
 
 
-class Commands:
+class CommandEvaluator:
     """Computes and caches the runs of simulated pods, and keeps the files that their commands write.
 
     Scripts are evaluated on the event loop. So a pod has `STEPS_A_POD` steps for all of its containers, and the pods of
@@ -178,7 +178,7 @@ class Commands:
         self._steps: dict[str, tuple[float, float]] = {}
         """The remaining interpreter steps of each namespace, and when they were last refilled."""
 
-    def find_run(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
+    def find_run(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> PodRun:
         """Return the run of a pod after a number of restarts, from the cache if possible. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_command_line_of(container) for container in pod.spec.containers):
             return self._run_by_rules(pod, rules, restarts)
@@ -234,13 +234,13 @@ class Commands:
         for volume in pod.spec.volumes:
             self._volumes.pop(("emptyDir", uid, volume.name), None)
 
-    def _run_by_rules(self, pod: Pod, rules: PodRules, restarts: int) -> Run:
+    def _run_by_rules(self, pod: Pod, rules: PodRules, restarts: int) -> PodRun:
         endless = not rules.is_explicit and any(_is_endless_image(container) for container in pod.spec.containers)
         code = rules.exit_code_of(pod, restarts)
         codes = {container.name: code for container in pod.spec.containers}
-        return Run(None if endless else rules.run_seconds, codes)
+        return PodRun(None if endless else rules.run_seconds, codes)
 
-    def _compute_run(self, pod: Pod, restarts: int, now: datetime, budget: Budget) -> Run | None:
+    def _compute_run(self, pod: Pod, restarts: int, now: datetime, budget: Budget) -> PodRun | None:
         codes: dict[str, int] = {}
         longest: float | None = 0.0
         for container in pod.spec.containers:
@@ -252,7 +252,7 @@ class Commands:
                 return None
             longest = None if found.exit_code is None or longest is None else max(longest, found.seconds)
             codes[container.name] = found.exit_code or 0
-        return Run(longest, codes)
+        return PodRun(longest, codes)
 
     def _execute(self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget) -> Outcome | None:
         try:

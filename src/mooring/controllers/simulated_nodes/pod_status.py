@@ -152,7 +152,7 @@ def build_terminated_statuses(
 
 
 def build_init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
-    """Return statuses of init containers: waiting, completed, or running as sidecars."""
+    """Return statuses of init containers: completed or running as sidecars if `done`, else waiting."""
     statuses = []
     for container in pod.spec.init_containers:
         if done and container.restart_policy == "Always":

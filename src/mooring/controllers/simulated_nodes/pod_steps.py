@@ -17,7 +17,7 @@ from mooring.api.core_v1 import ContainerStatus, Node, Pod
 from mooring.api.quantity import Quantity
 from mooring.api.states import has_ended
 from mooring.controllers.simulated_nodes import pod_status
-from mooring.controllers.simulated_nodes.commands import PLAIN, InitFailure, PodRules, PodRuns, Run, is_image_absent
+from mooring.controllers.simulated_nodes.commands import PLAIN, InitFailure, PodRules, PodRun, PodRuns, is_image_absent
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
@@ -256,7 +256,7 @@ def _plan_running_pod(pod: Pod, runs: PodRuns, now: datetime, first: ContainerSt
     return Step(again_at=_earliest(ready_at, ends))
 
 
-def _plan_end_of_run(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> Step:
+def _plan_end_of_run(pod: Pod, runs: PodRuns, run: PodRun, now: datetime, restarts: int) -> Step:
     policy = pod.spec.restart_policy
     if policy == "Never" or (policy == "OnFailure" and not any(run.exit_codes.values())):
         return _plan_end_of_pod(pod, run.exit_codes, now)
@@ -341,7 +341,7 @@ def _time_of_readiness(pod: Pod, started_at: str, now: datetime) -> datetime | N
     return ready if now < ready else None
 
 
-def _time_of_end(started_at: str, run: Run) -> datetime | None:
+def _time_of_end(started_at: str, run: PodRun) -> datetime | None:
     return None if run.seconds is None else times.add_seconds(times.parse(started_at), run.seconds)
 
 

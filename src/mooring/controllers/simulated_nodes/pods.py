@@ -21,7 +21,7 @@ from mooring.controllers.controller import Context, Controller
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import PodAddressAllocator
 from mooring.controllers.simulated_nodes.commands import (
-    Commands,
+    CommandEvaluator,
     PodRuns,
     StepsUsedUpError,
     is_image_absent,
@@ -61,7 +61,7 @@ class SimulatedPodController(Controller):
         self._pods: Informer[Pod] = context.informers.of(Pod)
         self._by_node = index_by_node(self._pods)
         self._addresses = PodAddressAllocator()
-        self._commands = Commands(self.clock.monotonic)
+        self._commands = CommandEvaluator(self.clock.monotonic)
         self._programs: ProgramPods | None = None
         if context.options.programs is not None:
             from mooring.controllers.programs import pods  # noqa: PLC0415 - most servers never need it

@@ -10,7 +10,7 @@ from mooring.api import codec
 from mooring.api.core_v1 import Pod
 from mooring.api.volume_files import MissingError
 from mooring.client import Client
-from mooring.controllers.programs.volumes import ServerSource, Volumes
+from mooring.controllers.programs.volumes import ReferencedObjectReader, Volumes
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -48,7 +48,7 @@ def pod(volume: dict[str, Any], mount: dict[str, Any]) -> Pod:
 @pytest.fixture
 def volumes(tmp_path: Path) -> Volumes:
     no_client: Client = None  # type: ignore[assignment] # no object is asked for
-    return Volumes(tmp_path, ServerSource(no_client))
+    return Volumes(tmp_path, ReferencedObjectReader(no_client))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
