@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mooring.api.core_v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus
+from mooring.api.core_v1 import ContainerStatus, Pod, PodSpec, PodStatus
 from mooring.api.from_tree import quantity_from
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.quantity import Quantity
@@ -24,7 +24,6 @@ _BLANK = msgspec.Raw(b"{}")
 _NODE = b',"nodeName":"'
 """The field name by which a pod spec is split around its node; no other field of a spec has this name."""
 _CONTAINERS_STARTED = b'"containerStatuses"'
-_ID = b'"containerID":"'
 _TOKEN = re.compile(rb'"kube-api-access-[bcdf-hj-np-tv-xz2-9]{5}"')
 _ANY_TOKEN = b'"kube-api-access-00000"'
 """The name that replaces the generated names of token volumes; generated names never contain zeros."""
@@ -49,24 +48,6 @@ class _RawMetadata(msgspec.Struct, rename="camel", gc=False):
     owner_references: msgspec.Raw = _NOTHING
 
 
-class _RawStatus(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
-    """The common fields of a pod's status, in which repeating fields are still JSON bytes."""
-
-    observed_generation: int = 0
-    phase: str = ""
-    message: str = ""
-    reason: str = ""
-    nominated_node_name: str = ""
-    host_ip: str = msgspec.field(default="", name="hostIP")
-    pod_ip: str = msgspec.field(default="", name="podIP")
-    pod_ips: list[PodIP] | None = msgspec.field(default=None, name="podIPs")
-    start_time: str | None = None
-    qos_class: str = ""
-    conditions: msgspec.Raw = _NOTHING
-    host_ips: msgspec.Raw = msgspec.field(default=_NOTHING, name="hostIPs")
-    container_statuses: msgspec.Raw = _NOTHING
-
-
 class RawPod(msgspec.Struct, gc=False):
     """A partly decoded pod: fields that many pods repeat are still JSON bytes."""
 
@@ -83,14 +64,10 @@ def _decode_quantity(cls: type, value: Any) -> Any:
 
 _PODS = msgspec.json.Decoder(RawPod)
 _SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_decode_quantity)
-_STATUSES = msgspec.json.Decoder(_RawStatus)
-_UNUSUAL_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_decode_quantity)
+_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_decode_quantity)
 _MAPS = msgspec.json.Decoder(dict[str, str])
 _TEXTS = msgspec.json.Decoder(list[str])
 _OWNERS = msgspec.json.Decoder(list[OwnerReference])
-_CONDITIONS = msgspec.json.Decoder(list[PodCondition])
-_HOST_IPS = msgspec.json.Decoder(list[HostIP])
-_CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_decode_quantity)
 
 
 def decode_raw_pod(raw: msgspec.Raw) -> RawPod:
@@ -108,7 +85,7 @@ def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
         api_version="v1",
         metadata=build_metadata(seen, parts),
         spec=spec,
-        status=_find_or_decode_status(bytes(seen.status), parts),
+        status=_decode_status(bytes(seen.status), parts),
     )
 
 
@@ -152,58 +129,19 @@ def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
     return parts.decode_once("spec", head + b"," + tail, _SPECS), node
 
 
-def _find_or_decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
-    """Return a pod's decoded status: one shared with equal pods if it is not running, else its own."""
-    if text.find(_CONTAINERS_STARTED) >= 0:
-        return _decode_status(text, parts)
-    found: PodStatus | None = parts.find_part("status", text)
-    return parts.add_part("status", text, _decode_status(text, parts)) if found is None else found
-
-
 def _decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
-    """Decode a pod's status into an object of its own, whose lists are shared with other pods."""
-    try:
-        seen = _STATUSES.decode(text)
-    except msgspec.ValidationError:
-        return _UNUSUAL_STATUSES.decode(text)
-    strings, decode_once, nothing = parts.strings, parts.decode_once, parts.empty_list
-    started, containers = seen.start_time, seen.container_statuses
-    return PodStatus(
-        observed_generation=seen.observed_generation,
-        phase=strings[seen.phase],
-        conditions=decode_once("pod conditions", bytes(seen.conditions), _CONDITIONS) if seen.conditions else nothing,
-        message=seen.message,
-        reason=strings[seen.reason],
-        nominated_node_name=strings[seen.nominated_node_name],
-        host_ip=strings[seen.host_ip],
-        host_ips=decode_once("host IPs", bytes(seen.host_ips), _HOST_IPS) if seen.host_ips else nothing,
-        pod_ip=seen.pod_ip,
-        pod_ips=seen.pod_ips or nothing,
-        start_time=started and strings[started],
-        init_container_statuses=nothing,
-        container_statuses=_decode_containers(bytes(containers), parts) if containers else nothing,
-        qos_class=strings[seen.qos_class],
-        ephemeral_container_statuses=nothing,
-        resource_claim_statuses=nothing,
-        allocated_resources=parts.empty_map,
-        node_allocatable_resource_claim_statuses=nothing,
-        volume_health=nothing,
-    )
+    """Return a pod's status: one object for all equal ones if no container has started, else one with shared parts."""
+    if text.find(_CONTAINERS_STARTED) < 0:
+        return parts.decode_once("status", text, _STATUSES)
+    status = _STATUSES.decode(text)
+    parts.share_fields(status)
+    status.conditions = parts.intern("pod conditions", status.conditions)
+    status.host_ips = parts.intern("host IPs", status.host_ips)
+    status.container_statuses = [_share_container_status(each, parts) for each in status.container_statuses]
+    return status
 
 
-def _decode_containers(text: bytes, parts: TemplateParts) -> list[ContainerStatus]:
-    """Decode container statuses; everything in them except the ids is shared with other pods."""
-    first, *others = text.split(_ID)
-    ids: list[str] = []
-    rest = [first]
-    for other in others:
-        before, found, behind = other.partition(b'",')
-        container_id = before.decode()
-        if not found or '"' in container_id or "\\" in container_id:
-            return _CONTAINERS.decode(text)
-        ids.append(container_id)
-        rest.append(behind)
-    shared = parts.decode_once("containers", b"".join(rest), _CONTAINERS)
-    if len(ids) != len(shared):
-        return shared if not ids else _CONTAINERS.decode(text)
-    return [replace(each, container_id=own) for each, own in zip(shared, ids, strict=True)]
+def _share_container_status(status: ContainerStatus, parts: TemplateParts) -> ContainerStatus:
+    """Return a container's status; everything in it except its id is shared with other pods."""
+    own, status.container_id = status.container_id, ""
+    return replace(parts.intern("container", status), container_id=own)

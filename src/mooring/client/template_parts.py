@@ -23,6 +23,7 @@ _MAX_PART_BYTES = 16 * 1024
 _SHARED_STRINGS = frozenset(
     {"namespace", "creation_timestamp", "kernel_version", "os_image", "container_runtime_version", "kubelet_version"}
     | {"kube_proxy_version", "operating_system", "architecture", "renew_time", "acquire_time"}
+    | {"phase", "reason", "nominated_node_name", "host_ip", "start_time", "qos_class"}
 )
 _Key = tuple[str, bytes]
 """The key of an interned part: its field name and its JSON; labels and resource amounts may have the same JSON."""
@@ -56,13 +57,13 @@ class TemplateParts:
 
     def share_parts(self, obj: Resource) -> None:
         """Replace sub-objects of a decoded object by equal ones in the pool, to save memory; modifies the object."""
-        self._share_fields(obj.metadata)
+        self.share_fields(obj.metadata)
         if isinstance(obj, Node):
             self._share_node(obj)
         elif isinstance(obj, Lease):
-            self._share_fields(obj.spec)
+            self.share_fields(obj.spec)
 
-    def _share_fields(self, part: msgspec.Struct) -> None:
+    def share_fields(self, part: msgspec.Struct) -> None:
         """Replace empty lists and maps by one shared instance, and strings that often repeat by interned ones."""
         lists, maps, strings = _shared_field_names(type(part))
         for name in lists:
@@ -78,7 +79,7 @@ class TemplateParts:
     def _share_node(self, node: Node) -> None:
         status = node.status
         for part in (node.spec, status, status.node_info):
-            self._share_fields(part)
+            self.share_fields(part)
         node.metadata.labels = {name: self.strings[value] for name, value in node.metadata.labels.items()}
         status.declared_features = self.intern("declared features", status.declared_features)
         status.capacity = self.intern("capacity", status.capacity)
@@ -89,19 +90,15 @@ class TemplateParts:
     def intern(self, name: str, part: T) -> T:
         """Return the pooled sub-object equal to `part`; if there is none, add `part` and return it."""
         text = codec.encode(part)
-        found: T | None = self.find_part(name, text)
-        return self.add_part(name, text, part) if found is None else found
+        found: T | None = self._parts.get((name, text))
+        return self._add_part(name, text, part) if found is None else found
 
     def decode_once(self, name: str, text: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         """Return the pooled sub-object with this JSON; decode and add it if missing. Raise a `MsgspecError`."""
         found: T | None = self._parts.get((name, text))
-        return self.add_part(name, text, decoder.decode(text)) if found is None else found
+        return self._add_part(name, text, decoder.decode(text)) if found is None else found
 
-    def find_part(self, name: str, text: bytes) -> Any:
-        """Return the pooled sub-object of a sort (`name`) with this JSON; None if there is none."""
-        return self._parts.get((name, text))
-
-    def add_part(self, name: str, text: bytes, part: T) -> T:
+    def _add_part(self, name: str, text: bytes, part: T) -> T:
         """Add a sub-object to the pool under its JSON, and return it; clear a full pool first, skip large ones."""
         if len(text) <= _MAX_PART_BYTES:
             if len(self._parts) >= _MAX_PARTS:
