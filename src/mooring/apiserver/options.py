@@ -103,7 +103,7 @@ def for_component(component: Component) -> VersionOptions:
     """Derive the options from a component's versions and gates."""
     versions = component.versions
     return VersionOptions(
-        _version_info(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
+        _build_version_info(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
         _compatible_versions(versions),
         StatusPages(f"python{platform.python_version()}", str(versions.binary), str(versions.emulation))
         if versions.emulation >= _STATUS_PAGES
@@ -112,7 +112,7 @@ def for_component(component: Component) -> VersionOptions:
     )
 
 
-def _version_info(versions: ComponentVersions, *, all_three: bool) -> VersionInfo:
+def _build_version_info(versions: ComponentVersions, *, all_three: bool) -> VersionInfo:
     emulated = versions.emulation
     info = VersionInfo(
         major=str(emulated.major),
@@ -125,13 +125,13 @@ def _version_info(versions: ComponentVersions, *, all_three: bool) -> VersionInf
         platform=f"{platform.system().lower()}/{_PROCESSORS.get(platform.machine(), platform.machine())}",
     )
     if all_three:
-        info.binary_major, info.binary_minor = _texts(versions.binary)
-        info.emulation_major, info.emulation_minor = _texts(emulated)
-        info.min_compatibility_major, info.min_compatibility_minor = _texts(versions.min_compatibility)
+        info.binary_major, info.binary_minor = _major_and_minor(versions.binary)
+        info.emulation_major, info.emulation_minor = _major_and_minor(emulated)
+        info.min_compatibility_major, info.min_compatibility_minor = _major_and_minor(versions.min_compatibility)
     return info
 
 
-def _texts(version: Version) -> tuple[str, str]:
+def _major_and_minor(version: Version) -> tuple[str, str]:
     return str(version.major), str(version.minor)
 
 

@@ -112,7 +112,7 @@ class ApiServer:
         self._authorizer = RbacAuthorizer(store, self.scheme)
         self._node_authorizer = NodeAuthorizer(store, self._authorizer)
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
-        self.app = self._application(registry)
+        self.app = self._build_application(registry)
         resources, network = self.app.resources, config.services
         allocation = cast("ServiceAllocation", resources.context.allocation)
         is_shared = config.etcd is not None
@@ -136,11 +136,11 @@ class ApiServer:
                 await require_complete(store)
             server = cls(config, store, clock, registry or build_registry(config.component))
             undo.push_async_callback(server.close)
-            await server._begin()
+            await server._bootstrap_cluster()
             undo.pop_all()
         return server
 
-    def _application(self, registry: CollectorRegistry) -> Application:
+    def _build_application(self, registry: CollectorRegistry) -> Application:
         config, clock = self._config, self._clock
         versions, options = for_component(config.component), admission_options(config.component)
         options = replace(options, service_families=config.services.families)
@@ -203,7 +203,7 @@ class ApiServer:
             health=Health({"store": self._store_check}, self._ready_checks()),
             discovery=Discovery(self.scheme),
             openapi=OpenApi(self.scheme, versions.shown),
-            issuer=IssuerPages(accounts.public_key, self._reached_by_others),
+            issuer=IssuerPages(accounts.public_key, self._external_url),
             answers={**reviews.answers, **config.answers(self.store)},
             resources=resources,
             streams=Streams(
@@ -217,10 +217,10 @@ class ApiServer:
             webhooks=self._webhook_step,
             api_services=ApiServices(LoopbackClient(resources), self.scheme, clock),
             audit=self._audit,
-            paths=self._status_pages(versions.status_pages),
+            paths=self._status_page_handlers(versions.status_pages),
         )
 
-    def _status_pages(self, pages: StatusPages | None) -> dict[str, PathHandler]:
+    def _status_page_handlers(self, pages: StatusPages | None) -> dict[str, PathHandler]:
         """Return the handlers of `/statusz` and `/flagz`; none if the emulated version lacks the pages."""
         if pages is None:
             return {}
@@ -240,16 +240,16 @@ class ApiServer:
         failure = getattr(self.store, "failure", None)
         return str(failure) if failure else None
 
-    async def _begin(self) -> None:
-        self._run(self._authorizer.run(), "roles and bindings")
-        self._run(self._follow_leases(), "leases of components")
+    async def _bootstrap_cluster(self) -> None:
+        self._start_task(self._authorizer.run(), "roles and bindings")
+        self._start_task(self._follow_leases(), "leases of components")
         calls = LoopbackClient(self.app.resources)
         longest = self._config.kubelets.signing_duration
         signer = Signer(self.store, self.scheme, calls, self._pki, self._clock, longest=longest)
-        self._run(signer.run(), "signing of certificates")
-        self._run(self.app.definitions.run(), "definitions of custom kinds")
-        self._run(self._policies.run(), "admission policies")
-        self._run(self._webhook_step.run(), "admission webhooks")
+        self._start_task(signer.run(), "signing of certificates")
+        self._start_task(self.app.definitions.run(), "definitions of custom kinds")
+        self._start_task(self._policies.run(), "admission policies")
+        self._start_task(self._webhook_step.run(), "admission webhooks")
         await bootstrap(self.app.resources)
         await asyncio.gather(
             bootstrap_rbac(self.app.resources),
@@ -265,13 +265,13 @@ class ApiServer:
         await self.app.definitions.wait_for_sync()
         await self._policies.wait_for_sync()
         await self._webhook_step.wait_for_sync()
-        self._run(self._repair.run(), "addresses of Services")
-        self._run(Recount(self.app.resources.context).run(), "usage of quotas")
+        self._start_task(self._repair.run(), "addresses of Services")
+        self._start_task(Recount(self.app.resources.context).run(), "usage of quotas")
         flow_control = FlowControl(self.store, self.scheme, calls, self._clock)
-        self._run(flow_control.run(), "priorities of requests")
+        self._start_task(flow_control.run(), "priorities of requests")
         self._started = True
 
-    def _run(self, work: Coroutine[None, None, None], name: str) -> None:
+    def _start_task(self, work: Coroutine[None, None, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
 
     async def _follow_leases(self) -> None:
@@ -290,7 +290,7 @@ class ApiServer:
         listening = listen(config.bind_address, config.port)
         self._address = listening.getsockname()[:2]
         try:
-            pair = self._pki.server(self._names())
+            pair = self._pki.server(self._certificate_names())
             self._tls = tls_context(pair.certificate_file, pair.key_file, self.authority)
             self._write_kubeconfigs()
             self._http = HttpServer(
@@ -300,9 +300,9 @@ class ApiServer:
         except BaseException:
             listening.close()
             raise
-        self._run(self._renew(), "renewal of certificates")
+        self._start_task(self._renew_certificates(), "renewal of certificates")
         self._service = self._kubernetes_service()
-        self._run(self._service.run(), "the Service kubernetes")
+        self._start_task(self._service.run(), "the Service kubernetes")
 
     def _kubernetes_service(self) -> KubernetesService:
         network = self._config.services
@@ -322,21 +322,21 @@ class ApiServer:
         """Return the URL at which this machine's clients reach the server."""
         address, port = self._address
         host = _REACHED_AT.get(address, address)
-        return _https(host, port)
+        return _format_url(host, port)
 
-    def _reached_by_others(self) -> str:
+    def _external_url(self) -> str:
         """Return the URL for clients on other machines; `url` if the server is reachable only from here."""
         given = self._config.services.advertise_address
         own = find_advertised_address(given, *self._address)
         if own is None or not (given or self._config.bind_address in _REACHED_AT):
             return self.url
-        return _https(own.address, own.port)
+        return _format_url(own.address, own.port)
 
     def kubeconfig(self, client: str = "admin") -> Path:
         """Return the path of the kubeconfig file for a client: `admin`, `scheduler` or `controllers`."""
         return self._config.data_dir / f"{client}.kubeconfig"
 
-    def _names(self) -> Sequence[str]:
+    def _certificate_names(self) -> Sequence[str]:
         config, services = self._config, self._config.services
         # the Service default/kubernetes leads here too: containers know the server by its cluster IP
         own = [socket.gethostname(), services.first, services.advertise_address, *config.tls_names]
@@ -347,11 +347,11 @@ class ApiServer:
         for name, (user, groups) in _CLIENTS.items():
             write_kubeconfig(self.kubeconfig(name), self.url, authority, user, self._pki.client(name, user, groups))
 
-    async def _renew(self) -> None:
+    async def _renew_certificates(self) -> None:
         """Periodically reissue certificates that expire soon, and use them for new connections."""
         while True:
             await self._clock.sleep(_RENEWAL_SECONDS)
-            server = self._pki.server(self._names())
+            server = self._pki.server(self._certificate_names())
             if self._tls:
                 self._tls.load_cert_chain(server.certificate_file, server.key_file)
             self._write_kubeconfigs()
@@ -366,11 +366,11 @@ class ApiServer:
             if self._service:
                 await self._service.leave()
             if self._config.shutdown_delay and not self._hurry.is_set():
-                await self._delay()
+                await self._wait_for_shutdown_delay()
             await self._http.stop()
             self._http = None
 
-    async def _delay(self) -> None:
+    async def _wait_for_shutdown_delay(self) -> None:
         waiting = [
             asyncio.create_task(self._clock.sleep(self._config.shutdown_delay)),
             asyncio.create_task(self._hurry.wait()),
@@ -426,5 +426,5 @@ async def _open_store(config: ServerConfig, clock: Clock) -> Store:
     return await SqliteStore.open(config.data_dir, clock=clock, accept_loss=config.accept_lost_writes)
 
 
-def _https(host: str, port: int) -> str:
+def _format_url(host: str, port: int) -> str:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

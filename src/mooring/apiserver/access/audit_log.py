@@ -52,24 +52,24 @@ class AuditLog:
         os.close(self._file)
 
 
-class _Metadata(msgspec.Struct):
+class _ObjectIdentity(msgspec.Struct):
     name: str = ""
     uid: str = ""
 
 
-class _Object(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+class _IdentifiedObject(msgspec.Struct):
+    metadata: _ObjectIdentity = msgspec.field(default_factory=_ObjectIdentity)
 
 
-class _BatchRow(msgspec.Struct):
-    object: _Object = msgspec.field(default_factory=_Object)
+class _TableRow(msgspec.Struct):
+    object: _IdentifiedObject = msgspec.field(default_factory=_IdentifiedObject)
 
 
-class _Created(_Object):
-    rows: list[_BatchRow] = []
+class _CreatedObject(_IdentifiedObject):
+    rows: list[_TableRow] = []
 
 
-_CREATED = msgspec.json.Decoder(_Created)
+_CREATED_DECODER = msgspec.json.Decoder(_CreatedObject)
 
 
 def created_by(response: Response) -> tuple[str, str]:
@@ -80,15 +80,15 @@ def created_by(response: Response) -> tuple[str, str]:
     try:
         if response.content_type == PROTOBUF:
             return protobuf.identity_of(body)
-        found = _CREATED.decode(body) if response.content_type != YAML else _decode_yaml(body)
+        found = _CREATED_DECODER.decode(body) if response.content_type != YAML else _decode_yaml(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, DecodeError):
         return "", ""
     metadata = found.rows[0].object.metadata if found.rows else found.metadata
     return metadata.name, metadata.uid
 
 
-def _decode_yaml(body: bytes) -> _Created:
-    return msgspec.convert(yaml_documents.read(body)[0].tree, _Created)
+def _decode_yaml(body: bytes) -> _CreatedObject:
+    return msgspec.convert(yaml_documents.read(body)[0].tree, _CreatedObject)
 
 
 def _audit_event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:

@@ -32,10 +32,10 @@ async def bootstrap_rbac(resources: Resources) -> None:
         *defaults.role_bindings(),
     ]
     calls = LoopbackClient(resources)
-    await asyncio.gather(*(_ensure(calls, obj) for obj in everything))
+    await asyncio.gather(*(_create_or_complete(calls, obj) for obj in everything))
 
 
-async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
+async def _create_or_complete(calls: LoopbackClient, wanted: Resource) -> None:
     for _ in range(_ATTEMPTS):
         if await calls.ensure(wanted, add_missing):
             return

@@ -43,28 +43,28 @@ class CertificateChecks:
             if subresource == "approval" and _find_conditions(new, APPROVED, DENIED) != _find_conditions(
                 old, APPROVED, DENIED
             ):
-                self._require(user, "approve", new)
+                self._require_signer_right(user, "approve", new)
             signed = new.status.certificate != old.status.certificate or _find_conditions(
                 new, FAILED
             ) != _find_conditions(old, FAILED)
             if subresource == "status" and signed:
-                self._require(user, "sign", new)
+                self._require_signer_right(user, "sign", new)
 
     def _check_attester(self, user: UserInfo, new: ClusterTrustBundle, old: Resource | None) -> None:
         """Raise Forbidden without the verb `attest` on the signer, unless only owners or finalizers change."""
         if isinstance(old, ClusterTrustBundle) and _without_owners(new) == _without_owners(old):
             return
-        if not self._may(user, "attest", new.spec.signer_name):
+        if not self._has_signer_right(user, "attest", new.spec.signer_name):
             why = f'user not permitted to attest for signerName "{new.spec.signer_name}"'
             raise errors.forbidden("clustertrustbundles", new.metadata.name, why, group=_GROUP)
 
-    def _require(self, user: UserInfo, verb: str, csr: CertificateSigningRequest) -> None:
+    def _require_signer_right(self, user: UserInfo, verb: str, csr: CertificateSigningRequest) -> None:
         signer = csr.spec.signer_name
-        if not self._may(user, verb, signer):
+        if not self._has_signer_right(user, verb, signer):
             why = f'user not permitted to {verb} requests with signerName "{signer}"'
             raise errors.forbidden(_RESOURCE, csr.metadata.name, why, group=_GROUP)
 
-    def _may(self, user: UserInfo, verb: str, signer: str) -> bool:
+    def _has_signer_right(self, user: UserInfo, verb: str, signer: str) -> bool:
         """Return whether a user has a verb on a signer: on its name, or on its whole domain."""
         return any(
             self._authorizer.authorize(user, Attributes(verb, _GROUP, "signers", name=name)).allowed

@@ -46,9 +46,9 @@ class EscalationCheck:
 
     def _check_role(self, user: UserInfo, role: ClusterRole | Role, old: Resource | None) -> None:
         resource = "roles" if isinstance(role, Role) else "clusterroles"
-        if self._may(user, "escalate", resource, role.metadata.namespace, role.metadata.name):
+        if self._may_use_verb(user, "escalate", resource, role.metadata.namespace, role.metadata.name):
             return
-        self._refuse_missing(user, role.rules, resource, role)
+        self._refuse_missing_rights(user, role.rules, resource, role)
         is_aggregated = _is_aggregated(role) or _is_aggregated(old)
         if is_aggregated and missing_rights(EVERYTHING, self._authorizer.rules(user, "")):
             why = "must have cluster-admin privileges to use the aggregationRule"
@@ -58,10 +58,10 @@ class EscalationCheck:
         namespace = binding.metadata.namespace
         reference = binding.role_ref
         bound = "roles" if reference.kind == "Role" else "clusterroles"
-        if self._may(user, "bind", bound, namespace, reference.name):
+        if self._may_use_verb(user, "bind", bound, namespace, reference.name):
             return
         resource = "rolebindings" if isinstance(binding, RoleBinding) else "clusterrolebindings"
-        self._refuse_missing(user, self._rules_of(reference, namespace), resource, binding)
+        self._refuse_missing_rights(user, self._rules_of(reference, namespace), resource, binding)
 
     def _rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule]:
         rules = self._authorizer.book.rules_of(reference, namespace)
@@ -70,11 +70,11 @@ class EscalationCheck:
             raise errors.not_found(resource, reference.name, group=GROUP)
         return rules
 
-    def _may(self, user: UserInfo, verb: str, resource: str, namespace: str, name: str) -> bool:
+    def _may_use_verb(self, user: UserInfo, verb: str, resource: str, namespace: str, name: str) -> bool:
         attributes = Attributes(verb, GROUP, resource, "", namespace, name)
         return self._authorizer.authorize(user, attributes).allowed
 
-    def _refuse_missing(self, user: UserInfo, rules: Sequence[PolicyRule], resource: str, obj: Resource) -> None:
+    def _refuse_missing_rights(self, user: UserInfo, rules: Sequence[PolicyRule], resource: str, obj: Resource) -> None:
         held = self._authorizer.rules(user, obj.metadata.namespace)
         if _count_comparisons(rules, held) > _MOST_WORK:
             why = "it lists too many rights to compare them with those of its author: write several smaller roles"
@@ -94,7 +94,8 @@ def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> 
     return [
         rule
         for rule in wanted
-        if not any(_covers(one, rule) for one in held) and not all(_grants(held, right) for right in _rights_of(rule))
+        if not any(_rule_includes_rule(one, rule) for one in held)
+        and not all(_rules_grant_right(held, right) for right in _rights_of(rule))
     ]
 
 
@@ -108,7 +109,7 @@ def _fields_of(rule: PolicyRule) -> tuple[list[str], ...]:
     return rule.verbs, rule.api_groups, rule.resources, rule.resource_names, rule.non_resource_urls
 
 
-def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
+def _rule_includes_rule(held: PolicyRule, wanted: PolicyRule) -> bool:
     """Return whether one rule alone grants every right of another, so that single rights need no comparison."""
     if not _includes_all(wanted.verbs, held.verbs) or not all(
         path_matches(held.non_resource_urls, path) for path in wanted.non_resource_urls
@@ -138,7 +139,7 @@ def _rights_of(rule: PolicyRule) -> Iterable[_Right]:
     yield from product(rule.verbs, [""], [""], [""], rule.non_resource_urls)
 
 
-def _grants(held: Sequence[PolicyRule], right: _Right) -> bool:
+def _rules_grant_right(held: Sequence[PolicyRule], right: _Right) -> bool:
     verb, group, resource, name, path = right
     for rule in held:
         if verb not in rule.verbs and "*" not in rule.verbs:
@@ -148,14 +149,14 @@ def _grants(held: Sequence[PolicyRule], right: _Right) -> bool:
                 return True
         elif (
             (group in rule.api_groups or "*" in rule.api_groups)
-            and _covers_resource(rule.resources, resource)
+            and _includes_resource(rule.resources, resource)
             and (not rule.resource_names or (name and name in rule.resource_names))
         ):
             return True
     return False
 
 
-def _covers_resource(held: Sequence[str], resource: str) -> bool:
+def _includes_resource(held: Sequence[str], resource: str) -> bool:
     subresource = resource.partition("/")[2]
     return resource in held or "*" in held or (bool(subresource) and f"*/{subresource}" in held)
 

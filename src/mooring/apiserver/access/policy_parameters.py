@@ -52,12 +52,12 @@ class PolicyParameterChecks:
             before = old.spec.param_kind if isinstance(old, _Policy) else None
             if new.spec.param_kind is not None and new.spec.param_kind != before:
                 self._check_policy(user, new, new.spec.param_kind)
-        elif new.spec.param_ref is not None and not _reads_the_same(new, old):
+        elif new.spec.param_ref is not None and not _has_same_parameters(new, old):
             self._check_binding(user, new)
 
     def _check_policy(self, user: UserInfo, policy: _Policy, kind: ParamKind) -> None:
         group, resource = self._resource_of(kind)
-        if not self._may(user, Attributes("get", group, resource, namespace=_ALL, name=_ALL)):
+        if not self._may_read(user, Attributes("get", group, resource, namespace=_ALL, name=_ALL)):
             why = (
                 f'user {_format_user(user)} must have "get" permission on all objects of the referenced paramKind '
                 f"(kind={kind.kind}, apiVersion={kind.api_version})"
@@ -70,7 +70,7 @@ class PolicyParameterChecks:
         verb = "get" if reference.name else "list"
         kind = self._param_kind(binding)
         group, resource = (_ALL, _ALL) if kind is None else self._resource_of(kind)
-        if self._may(user, Attributes(verb, group, resource, namespace=reference.namespace, name=reference.name)):
+        if self._may_read(user, Attributes(verb, group, resource, namespace=reference.namespace, name=reference.name)):
             return
         why = f'user {_format_user(user)} does not have "{verb}" permission on the object referenced by paramRef'
         if kind is None:
@@ -93,7 +93,7 @@ class PolicyParameterChecks:
         group = kind.api_version.rpartition("/")[0]
         return group, found.plural if found is not None else _ALL
 
-    def _may(self, user: UserInfo, attributes: Attributes) -> bool:
+    def _may_read(self, user: UserInfo, attributes: Attributes) -> bool:
         return self._authorizer.authorize(user, attributes).allowed
 
 
@@ -105,7 +105,7 @@ class _Stored(msgspec.Struct):
     spec: _StoredSpec = msgspec.field(default_factory=_StoredSpec)
 
 
-def _reads_the_same(new: _Binding, old: Resource | None) -> bool:
+def _has_same_parameters(new: _Binding, old: Resource | None) -> bool:
     if not isinstance(old, _Binding):
         return False
     return new.spec.param_ref == old.spec.param_ref and new.spec.policy_name == old.spec.policy_name

@@ -79,9 +79,9 @@ class RoleBook:
         self._aggregated: dict[str, list[PolicyRule]] = {}
         self._memo: BoundedCache[tuple[str, ...], _Rights] = BoundedCache(_MEMO)
         for cluster_role_binding in cluster_role_bindings:
-            self._add(cluster_role_binding)
+            self._index_binding(cluster_role_binding)
         for role_binding in role_bindings:
-            self._add(role_binding)
+            self._index_binding(role_binding)
 
     def rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule] | None:
         """Return the rules of a role that a `roleRef` names; None if the role does not exist."""
@@ -97,10 +97,10 @@ class RoleBook:
             return role.rules
         name = role.metadata.name
         if name not in self._aggregated:
-            self._aggregated[name] = self._aggregate(role, role.aggregation_rule)
+            self._aggregated[name] = self._aggregate_rules(role, role.aggregation_rule)
         return self._aggregated[name]
 
-    def _aggregate(self, role: ClusterRole, how: AggregationRule) -> list[PolicyRule]:
+    def _aggregate_rules(self, role: ClusterRole, how: AggregationRule) -> list[PolicyRule]:
         rules = {msgspec.json.encode(rule): rule for rule in role.rules}
         for wanted in how.cluster_role_selectors:
             selector = label_selector.from_label_selector(wanted)
@@ -120,13 +120,13 @@ class RoleBook:
             return Decision(True)
         if attributes.path:
             return self._authorize_path(user, attributes)
-        decision = self._rights(user, attributes)
+        decision = self._cached_rights(user, attributes)
         why = decision.any_name
         if why is None and attributes.name:
             why = decision.names.get(attributes.name)
         return Decision(False) if why is None else Decision(True, why)
 
-    def _add(self, binding: ClusterRoleBinding | RoleBinding) -> None:
+    def _index_binding(self, binding: ClusterRoleBinding | RoleBinding) -> None:
         namespace = binding.metadata.namespace
         rules = self.rules_of(binding.role_ref, namespace)
         if rules is None:
@@ -147,11 +147,13 @@ class RoleBook:
     def _authorize_path(self, user: UserInfo, attributes: Attributes) -> Decision:
         for grant in self._grants_of(user, ""):
             for rule in grant.rules:
-                if _has(rule.verbs, attributes.verb) and path_matches(rule.non_resource_urls, attributes.path):
+                if _includes_value(rule.verbs, attributes.verb) and path_matches(
+                    rule.non_resource_urls, attributes.path
+                ):
                     return Decision(True, grant.reason)
         return Decision(False)
 
-    def _rights(self, user: UserInfo, attributes: Attributes) -> _Rights:
+    def _cached_rights(self, user: UserInfo, attributes: Attributes) -> _Rights:
         key = (
             user.username,
             *user.groups,
@@ -183,9 +185,9 @@ class RoleBook:
 
 def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
     """Return whether a rule's verbs, groups and resources include an action; the object's name is ignored."""
-    if not (_has(rule.verbs, attributes.verb) and _has(rule.api_groups, attributes.group)):
+    if not (_includes_value(rule.verbs, attributes.verb) and _includes_value(rule.api_groups, attributes.group)):
         return False
-    if _has(rule.resources, attributes.full_resource):
+    if _includes_value(rule.resources, attributes.full_resource):
         return True
     return bool(attributes.subresource) and f"*/{attributes.subresource}" in rule.resources
 
@@ -197,7 +199,7 @@ def path_matches(patterns: Sequence[str], path: str) -> bool:
     )
 
 
-def _has(values: Sequence[str], wanted: str) -> bool:
+def _includes_value(values: Sequence[str], wanted: str) -> bool:
     return wanted in values or "*" in values
 
 

@@ -77,10 +77,14 @@ class Reviews:
             ("", "serviceaccounts", "token"): self._issue_token,
             (_AUTHENTICATION, "tokenreviews", ""): self._handler(TokenReview, self._review_token),
             (_AUTHENTICATION, "selfsubjectreviews", ""): self._handler(SelfSubjectReview, self._identify_user),
-            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._handler(SelfSubjectAccessReview, self._decide_self),
-            (_AUTHORIZATION, "subjectaccessreviews", ""): self._handler(SubjectAccessReview, self._decide_other),
+            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._handler(
+                SelfSubjectAccessReview, self._review_own_access
+            ),
+            (_AUTHORIZATION, "subjectaccessreviews", ""): self._handler(
+                SubjectAccessReview, self._review_access_of_user
+            ),
             (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._handler(
-                LocalSubjectAccessReview, self._decide_other
+                LocalSubjectAccessReview, self._review_access_of_user
             ),
             (_AUTHORIZATION, "selfsubjectrulesreviews", ""): self._handler(SelfSubjectRulesReview, self._list_rules),
         }
@@ -136,15 +140,15 @@ class Reviews:
             ],
         )
 
-    async def _decide_self(self, request: Request, review: SelfSubjectAccessReview) -> SubjectAccessReviewStatus:
-        return await self._decide(request.user, review.spec)
+    async def _review_own_access(self, request: Request, review: SelfSubjectAccessReview) -> SubjectAccessReviewStatus:
+        return await self._authorize_review(request.user, review.spec)
 
-    async def _decide_other(
+    async def _review_access_of_user(
         self, _: Request, review: SubjectAccessReview | LocalSubjectAccessReview
     ) -> SubjectAccessReviewStatus:
         spec = review.spec
         user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
-        return await self._decide(user, spec)
+        return await self._authorize_review(user, spec)
 
     def _read_review(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
         """Decode the review in a request's body; raise BadRequest if it is malformed, Invalid if a field is wrong."""
@@ -158,7 +162,7 @@ class Reviews:
             raise errors.invalid(obj.kind, obj.metadata.name, problems, group=strategy.group)
         return obj
 
-    async def _decide(
+    async def _authorize_review(
         self, user: UserInfo, spec: SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec
     ) -> SubjectAccessReviewStatus:
         attributes = _reviewed_action(spec.resource_attributes, spec.non_resource_attributes)

@@ -66,7 +66,7 @@ class Signer:
         latest = await self._calls.get(CertificateSigningRequest, csr.metadata.name)
         if latest is None or not _is_ready(latest):
             return
-        why = self._fill_in(latest)
+        why = self._set_certificate(latest)
         try:
             await self._calls.update(latest, "status")
         except (errors.Conflict, errors.NotFound):
@@ -74,7 +74,7 @@ class Signer:
         fields = {"name": csr.metadata.name, "signer": csr.spec.signer_name, "for": csr.spec.username, "why": why}
         log.info("A certificate was %s", "refused" if why else "signed", extra={"fields": fields})
 
-    def _fill_in(self, csr: CertificateSigningRequest) -> str:
+    def _set_certificate(self, csr: CertificateSigningRequest) -> str:
         """Set the certificate in a request's status or, if its signer's rules refuse it, Failed; return why, or ""."""
         request = certificate_requests.read(csr.spec.request)
         why = certificate_requests.rejection_reason(csr.spec.signer_name, request, csr.spec.usages) or ""

@@ -92,14 +92,14 @@ class RequestLimiter:
             self._buckets.move_to_end(user.username)
         wait = bucket.take(now)
         if wait > 0:
-            raise _too_many(max(1, round(wait)))
+            raise _too_many_requests_error(max(1, round(wait)))
 
     def take_slot(self, verb: str, user: UserInfo) -> "HeldSlots":
         """Reserve and return a slot for handling a request; raise TooManyRequests if the user may have no more."""
         slots = self.watches if verb == "watch" else self.reading if verb in {"get", "list"} else self.writing
         held = slots.take(user)
         if held is None:
-            raise _too_many(5 if slots is self.watches else 1)
+            raise _too_many_requests_error(5 if slots is self.watches else 1)
         return held
 
     def take_stream_slot(self, user: UserInfo) -> "HeldSlots":
@@ -114,7 +114,7 @@ class RequestLimiter:
         """Reserve and return memory for the first bytes of a body; raise TooManyRequests if there is none."""
         held = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
         if held is None:
-            raise _too_many(1)
+            raise _too_many_requests_error(1)
         return held
 
     def reserve_response(self, user: UserInfo, size: int) -> "HeldSlots | None":
@@ -127,7 +127,7 @@ class RequestLimiter:
     def grow_body(self, body: "HeldSlots", size: int) -> None:
         """Reserve memory for more bytes of a body; raise TooManyRequests if its user has too many."""
         if not body.grow(size):
-            raise _too_many(1)
+            raise _too_many_requests_error(1)
 
 
 class Slots:
@@ -267,5 +267,5 @@ def _share_of_user(user: UserInfo) -> tuple[int, str]:
     return _ORDINARY, f"system:serviceaccounts:{account[0]}" if account else user.username
 
 
-def _too_many(seconds: int) -> errors.TooManyRequests:
+def _too_many_requests_error(seconds: int) -> errors.TooManyRequests:
     return errors.too_many_requests("Too many requests, please try again later.", seconds)

@@ -115,9 +115,9 @@ class HttpProtocol(asyncio.Protocol):
         self.connections.add(self)
         self._transport = cast("asyncio.Transport", transport)
         connected = transport.get_extra_info("socket")
-        self._client = Client(_address(connected), transport.get_extra_info("peercert"))
+        self._client = Client(_peer_address(connected), transport.get_extra_info("peercert"))
         self._start_header_timer()
-        _keep_alive(connected)
+        _enable_tcp_keepalive(connected)
         if self.stopping:
             self.shutdown()
 
@@ -523,14 +523,14 @@ def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
-def _address(connection: socket.socket) -> str:
+def _peer_address(connection: socket.socket) -> str:
     try:
         return str(connection.getpeername()[0])
     except OSError:
         return ""
 
 
-def _keep_alive(connection: Any) -> None:
+def _enable_tcp_keepalive(connection: Any) -> None:
     with suppress(OSError, AttributeError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

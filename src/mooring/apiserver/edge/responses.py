@@ -45,7 +45,7 @@ def encode_head(response: Response, framing: str = "") -> bytes:
         count += len(headers)
     if not text.count("\n") == text.count("\r") == count or "\0" in text:
         raise ValueError("a header of a response has a line break in it")
-    head = f"{STATUS_LINE[response.status]}{_date_at(int(time.time()))}{text}{framing}".encode("latin-1")
+    head = f"{STATUS_LINE[response.status]}{_date_header(int(time.time()))}{text}{framing}".encode("latin-1")
     if response.warnings:
         for warning in limited_warnings(response.warnings):
             head += b"warning: %b\r\n" % warning_header(warning).encode()
@@ -53,7 +53,7 @@ def encode_head(response: Response, framing: str = "") -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _date_at(second: int) -> str:
+def _date_header(second: int) -> str:
     return f"date: {formatdate(second, usegmt=True)}\r\n"
 
 

@@ -79,12 +79,12 @@ class Connection:
 async def relay(one: Connection, other: Connection) -> None:
     """Copy bytes between two connections in both directions until either ends, then close both."""
     try:
-        await run_until_one_ends(_copy(one, other), _copy(other, one))
+        await run_until_one_ends(_copy_until_end(one, other), _copy_until_end(other, one))
     finally:
         one.close()
         other.close()
 
 
-async def _copy(source: Connection, target: Connection) -> None:
+async def _copy_until_end(source: Connection, target: Connection) -> None:
     while data := await source.read():
         await target.write(data)

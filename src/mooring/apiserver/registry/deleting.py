@@ -238,7 +238,7 @@ class Deleting:
     async def respond(self, call: Call, options: DeleteOptions, written: Written, uid: str, *, gone: bool) -> Response:
         """Return the response to a deletion: the object if it remains (or its kind is shown), else a Status."""
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
-            return responded(call, codec.encode(_success(call, uid)))
+            return responded(call, codec.encode(_success_status(call, uid)))
         if call.stored.needs_webhook:
             await call.stored.prepare([written.value], call.kind)
         body = view_for(self.context, call).object(written.value, written.revision)
@@ -265,7 +265,7 @@ class Deleting:
         for start in range(0, len(found), _AT_ONCE):
             await sleep(0)  # other requests go on, even if the store answers without waiting
             group = found[start : start + _AT_ONCE]
-            calls = (_call_of(call, kv) for kv in group)
+            calls = (_deletion_call(call, kv) for kv in group)
             writes = [Deletion(self.context, each, self, lambda: options, is_admitted=is_admitted) for each in calls]
             for kv, outcome in zip(group, await self._writer.execute(writes), strict=True):
                 if not isinstance(outcome, Exception):
@@ -310,7 +310,7 @@ class Deleting:
         return not is_deletable(obj)
 
 
-def _call_of(call: Call, kv: KeyValue) -> Call:
+def _deletion_call(call: Call, kv: KeyValue) -> Call:
     namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
     return Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
 
@@ -369,6 +369,6 @@ def _propagation_finalizer(obj: Resource, options: DeleteOptions) -> str:
     return ORPHAN if (group, obj.kind) in _ORPHANS_BY_DEFAULT else ""
 
 
-def _success(call: Call, uid: str) -> Status:
+def _success_status(call: Call, uid: str) -> Status:
     details = StatusDetails(name=call.name, group=call.kind.group, kind=call.kind.plural, uid=uid)
     return Status(kind="Status", api_version="v1", status="Success", details=details)

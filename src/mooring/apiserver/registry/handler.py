@@ -106,7 +106,7 @@ class Resources:
             try:
                 if handler is not None:
                     return await handler(call)
-                make = self._pods.bind if is_binding else self._maker(route, verb)
+                make = self._pods.bind if is_binding else self._write_maker(route, verb)
                 return await self._writer.execute_one(make(call, None))
             except errors.StatusError as error:
                 error.warnings = call.warnings
@@ -126,7 +126,7 @@ class Resources:
         if not kind.stored or self.context.scheme.deprecation_warning(kind):
             return None
         self._check_verb(first, verb)
-        calls = self._calls(batch.requests, batch.routes)
+        calls = self._build_calls(batch.requests, batch.routes)
         try:
             outcomes = await self._writer.execute(self._batch_writes(batch, verb, calls))
         except StoreError as error:
@@ -137,21 +137,21 @@ class Resources:
         return outcomes
 
     def _batch_writes(self, batch: Batch, verb: str, calls: Sequence[Call]) -> list[Write]:
-        template = self._template(calls[0], verb)
-        make = self._maker(batch.routes[0], verb)
+        template = self._shared_template(calls[0], verb)
+        make = self._write_maker(batch.routes[0], verb)
         if not batch.deletions:
             return [make(call, template) for call in calls]
         routes = [replace(route, subresource="") for route in batch.routes]
-        last = self._calls(batch.deletions, routes)
+        last = self._build_calls(batch.deletions, routes)
         return [
             LastUpdate(self.context, call, self._writing.update(call, template), self._deleting.delete(deletion))
             for call, deletion in zip(calls, last, strict=True)
         ]
 
-    def _maker(self, route: ResourceRoute, verb: str) -> MakeWrite:
+    def _write_maker(self, route: ResourceRoute, verb: str) -> MakeWrite:
         return self._writes.get((route.subresource, verb)) or self._writes["", verb]
 
-    def _template(self, call: Call, verb: str) -> Template | None:
+    def _shared_template(self, call: Call, verb: str) -> Template | None:
         """Return the state by which a batch's writes reuse one admission; None if each needs its own."""
         shares = {"create": call.subresource == "", "update": call.subresource == "status"}
         if call.request.row is None or not shares.get(verb, True):
@@ -160,7 +160,7 @@ class Resources:
             return None
         return Template(keeps_spec=verb == "delete" or call.subresource == "status")
 
-    def _calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute]) -> list[Call]:
+    def _build_calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute]) -> list[Call]:
         kind = routes[0].kind
         stored, accepted = self.context.stored_kind(kind), _response_format(requests[0], kind)
         return [

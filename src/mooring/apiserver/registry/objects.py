@@ -81,21 +81,21 @@ class Follower(Generic[R]):
 
     async def _follow(self) -> None:
         page = await self._store.range(self._prefix)
-        self.objects = {self._name(kv.key): self._decode_object(kv) for kv in page.items}
-        self._advance(page.revision)
+        self.objects = {self._key_without_prefix(kv.key): self._decode_object(kv) for kv in page.items}
+        self._notify_changes(page.revision)
         self.synced.set()
         with self._store.watch(self._prefix, after=page.revision) as watcher:
             while True:
                 batch = await watcher.next()
                 for event in batch.events:
                     if event.current:
-                        self.objects[self._name(event.key)] = self._decode_object(event.current)
+                        self.objects[self._key_without_prefix(event.key)] = self._decode_object(event.current)
                     else:
-                        self.objects.pop(self._name(event.key), None)
+                        self.objects.pop(self._key_without_prefix(event.key), None)
                 if batch.events:
-                    self._advance(batch.revision)
+                    self._notify_changes(batch.revision)
 
-    def _advance(self, revision: int) -> None:
+    def _notify_changes(self, revision: int) -> None:
         self._revision = revision
         self._on_changes()
         self._progress.set()
@@ -104,7 +104,7 @@ class Follower(Generic[R]):
     async def catch_up(self) -> None:
         """Wait until `objects` has every object that is in the store at the time of the call."""
         page = await self._store.range(self._prefix)
-        present = {self._name(kv.key): str(kv.mod_revision) for kv in page.items}
+        present = {self._key_without_prefix(kv.key): str(kv.mod_revision) for kv in page.items}
         while self._revision < page.revision and present != {
             name: obj.metadata.resource_version for name, obj in self.objects.items()
         }:
@@ -113,7 +113,7 @@ class Follower(Generic[R]):
     def _decode_object(self, kv: KeyValue) -> R:
         return cast("R", self._stored_kind.decode(kv.value, kv.mod_revision))
 
-    def _name(self, key: str) -> str:
+    def _key_without_prefix(self, key: str) -> str:
         return key.removeprefix(self._stored_kind.prefix)
 
 

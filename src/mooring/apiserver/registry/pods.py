@@ -105,7 +105,7 @@ class Pods:
         options.dry_run = ["All"] if dry_run else []
         await self._admit_eviction(call, eviction)
         kv = await self._context.find(call)
-        pod = await self._pod(call, kv)
+        pod = await self._decode_pod(call, kv)
         self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
         check_preconditions(call, pod, options)
         if options.preconditions is not None:
@@ -113,7 +113,7 @@ class Pods:
         if not _needs_no_budget(pod):
             await self._take_from_budget(call, pod, dry_run=dry_run)
         if not dry_run and pod.metadata.deletion_timestamp is None:
-            await self._mark(call)
+            await self._mark_disruption_target(call)
         await self._writer.execute_one(self._deleting.admitted_deletion(call, options))
         return respond(call, codec.encode(_SUCCESS), 201)
 
@@ -137,7 +137,7 @@ class Pods:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         return eviction
 
-    async def _pod(self, call: Call, kv: KeyValue) -> Pod:
+    async def _decode_pod(self, call: Call, kv: KeyValue) -> Pod:
         return await run(partial(call.stored.decode_as, Pod, kv), is_long=takes_long(call, len(kv.value)))
 
     async def _take_from_budget(self, call: Call, pod: Pod, *, dry_run: bool) -> None:
@@ -186,11 +186,11 @@ class Pods:
         taken.status.disrupted_pods[pod.metadata.name] = times.to_seconds(self._context.clock.now())
         return taken
 
-    async def _mark(self, call: Call) -> None:
+    async def _mark_disruption_target(self, call: Call) -> None:
         """Set the condition `DisruptionTarget` of the pod to be evicted, which gives the reason."""
         for _ in range(_ATTEMPTS):
             kv = await self._context.find(call)
-            pod = await self._pod(call, kv)
+            pod = await self._decode_pod(call, kv)
             condition = PodCondition(
                 type="DisruptionTarget",
                 status="True",

@@ -30,7 +30,7 @@ _CONTINUE_TOO_OLD = (
 _LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 
 
-class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv", "start": "start"}):
+class _ContinueToken(msgspec.Struct, rename={"version": "v", "revision": "rv", "start": "start"}):
     """A decoded continue token of a list: the last key returned, and the revision to read at (-1: the newest)."""
 
     revision: int
@@ -38,7 +38,7 @@ class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv", "start": 
     version: str = "meta.k8s.io/v1"
 
 
-class _Page(msgspec.Struct):
+class _ObjectPage(msgspec.Struct):
     items: list[KeyValue]
     revision: int
     last_key: str = ""
@@ -68,7 +68,9 @@ class Reading:
             await call.stored.prepare([kv.value for kv in page.items], call.kind)
         metadata = ListMeta(resource_version=str(page.revision))
         if page.last_key:
-            metadata.continue_ = _encode_token(_Token(page.revision, page.last_key.removeprefix(call.stored.prefix)))
+            metadata.continue_ = _encode_token(
+                _ContinueToken(page.revision, page.last_key.removeprefix(call.stored.prefix))
+            )
             metadata.remaining_item_count = page.remaining if selection.is_everything else None
         if call.accepted.format == "protobuf":
             return Response(200, await view.protobuf_list(page.items, metadata), PROTOBUF, warnings=call.warnings)
@@ -79,7 +81,7 @@ class Reading:
             return Response(200, in_turns(pieces), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
-    async def _read_page(self, call: Call, selection: Selection, wanted: ListVersion) -> _Page:
+    async def _read_page(self, call: Call, selection: Selection, wanted: ListVersion) -> _ObjectPage:
         limit = _parse_limit(call)
         token = _decode_token(call.request.parameter("continue"))
         after_key = call.stored.prefix + token.start if token else ""
@@ -93,7 +95,7 @@ class Reading:
         except Compacted:
             expired = errors.expired(_CONTINUE_TOO_OLD if token else _LIST_TOO_OLD)
             if token:
-                expired.status.metadata.continue_ = _encode_token(_Token(-1, token.start))
+                expired.status.metadata.continue_ = _encode_token(_ContinueToken(-1, token.start))
             raise expired from None
         except FutureRevision as error:
             if token:
@@ -102,7 +104,7 @@ class Reading:
 
     async def scan(
         self, call: Call, selection: Selection, *, after_key: str = "", limit: int = 0, revision: int | None = None
-    ) -> _Page:
+    ) -> _ObjectPage:
         """Return at most `limit` stored objects (0: all) that match the selectors, after a key, at one revision."""
         store, stored = self._context.store, call.stored
         namespace = call.namespace or (selection.one_namespace() or "" if stored.hub.namespaced else "")
@@ -113,14 +115,14 @@ class Reading:
             kv = await store.get(stored.key(namespace, name)) if name else None
             if kv and selection.needs_webhook:
                 await stored.prepare([kv.value], call.kind)
-            return _Page([kv] if kv and selection.matches(kv) else [], now)
+            return _ObjectPage([kv] if kv and selection.matches(kv) else [], now)
         found: list[KeyValue] = []
         step = limit if selection.is_everything else limit and max(limit, _SCAN)
         while True:
             page = await store.range(prefix, after_key=after_key, limit=step, revision=revision)
             if selection.is_everything:
                 last = page.items[-1].key if page.remaining else ""
-                return _Page(page.items, page.revision, last, page.remaining)
+                return _ObjectPage(page.items, page.revision, last, page.remaining)
             if selection.needs_webhook:
                 await stored.prepare([kv.value for kv in page.items], call.kind)
             for index, kv in enumerate(page.items):
@@ -130,9 +132,9 @@ class Reading:
                     found.append(kv)
                     remaining = page.remaining + len(page.items) - index - 1
                     if limit and len(found) == limit and remaining:
-                        return _Page(found, page.revision, kv.key, remaining)
+                        return _ObjectPage(found, page.revision, kv.key, remaining)
             if not page.remaining:
-                return _Page(found, page.revision)
+                return _ObjectPage(found, page.revision)
             revision, after_key = page.revision, page.items[-1].key
 
     async def _check_not_in_the_future(self, wanted: int) -> None:
@@ -187,16 +189,16 @@ def _parse_limit(call: Call) -> int:
         raise errors.bad_request(f'limit: "{text[:40]}" is not a number') from None
 
 
-def _encode_token(token: _Token) -> str:
+def _encode_token(token: _ContinueToken) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
-def _decode_token(text: str) -> _Token | None:
+def _decode_token(text: str) -> _ContinueToken | None:
     if not text:
         return None
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        token = msgspec.json.decode(data, type=_Token)
+        token = msgspec.json.decode(data, type=_ContinueToken)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         raise errors.bad_request("continue key is not valid: it was not made by this server") from None
     if token.version != "meta.k8s.io/v1" or not token.start or token.start.startswith("/"):

@@ -143,18 +143,18 @@ def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None)
 
 def _replicas_of(obj: Resource, paths: CustomResourceSubresourceScale | None) -> int:
     if isinstance(obj, Dynamic) and paths is not None:
-        return _number_at(obj, paths.spec_replicas_path)
+        return _replicas_at_path(obj, paths.spec_replicas_path)
     return cast("_Scalable", obj).spec.replicas or 0
 
 
 def _scale_status(obj: Resource, paths: CustomResourceSubresourceScale | None) -> ScaleStatus:
     if isinstance(obj, Dynamic) and paths is not None:
         selector = value_at(obj.content, paths.label_selector_path) if paths.label_selector_path else ""
-        return ScaleStatus(replicas=_number_at(obj, paths.status_replicas_path), selector=str(selector or ""))
+        return ScaleStatus(replicas=_replicas_at_path(obj, paths.status_replicas_path), selector=str(selector or ""))
     return ScaleStatus(replicas=cast("_Scalable", obj).status.replicas, selector=_selector_of(obj))
 
 
-def _number_at(obj: Dynamic, path: str) -> int:
+def _replicas_at_path(obj: Dynamic, path: str) -> int:
     found = value_at(obj.content, path)
     return found if isinstance(found, int) else 0
 

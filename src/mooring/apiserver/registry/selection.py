@@ -36,7 +36,7 @@ _COMMON_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-class _Field(msgspec.Struct, frozen=True):
+class _FieldReader(msgspec.Struct, frozen=True):
     """A field usable in field selectors: its path in the stored object, its default, and an alternative path."""
 
     path: str
@@ -44,36 +44,36 @@ class _Field(msgspec.Struct, frozen=True):
     fallback: str = ""
 
 
-def _fields(*paths: str) -> dict[str, _Field]:
-    return {path: _Field(path) for path in paths}
+def _fields(*paths: str) -> dict[str, _FieldReader]:
+    return {path: _FieldReader(path) for path in paths}
 
 
 _POD = {
     **_fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
     **_fields("status.phase", "status.podIP", "status.nominatedNodeName"),
-    "spec.hostNetwork": _Field("spec.hostNetwork", "false"),
+    "spec.hostNetwork": _FieldReader("spec.hostNetwork", "false"),
 }
 _EVENT = {
-    **{f"involvedObject.{part}": _Field(f"involvedObject.{part}") for part in _REFERENCE},
+    **{f"involvedObject.{part}": _FieldReader(f"involvedObject.{part}") for part in _REFERENCE},
     **_fields("reason", "reportingComponent", "type"),
-    "source": _Field("source.component", fallback="reportingComponent"),
+    "source": _FieldReader("source.component", fallback="reportingComponent"),
 }
 _NEW_EVENT = {  # events.k8s.io has other names for the same fields; its events are stored as those of core/v1
-    **{f"regarding.{part}": _Field(f"involvedObject.{part}") for part in _REFERENCE},
+    **{f"regarding.{part}": _FieldReader(f"involvedObject.{part}") for part in _REFERENCE},
     **_fields("reason", "type"),
-    "reportingController": _Field("reportingComponent"),
+    "reportingController": _FieldReader("reportingComponent"),
 }
-FIELDS: Mapping[tuple[str, str], Mapping[str, _Field]] = {
+FIELDS: Mapping[tuple[str, str], Mapping[str, _FieldReader]] = {
     ("", "Pod"): _POD,
     ("", "Event"): _EVENT,
     ("events.k8s.io", "Event"): _NEW_EVENT,
-    ("", "Node"): {"spec.unschedulable": _Field("spec.unschedulable", "false")},
+    ("", "Node"): {"spec.unschedulable": _FieldReader("spec.unschedulable", "false")},
     ("", "Namespace"): _fields("status.phase"),
     ("", "Secret"): _fields("type"),
     ("", "Service"): _fields("spec.clusterIP", "spec.type"),
-    ("", "ReplicationController"): {"status.replicas": _Field("status.replicas", "0")},
-    ("apps", "ReplicaSet"): {"status.replicas": _Field("status.replicas", "0")},
-    ("batch", "Job"): {"status.successful": _Field("status.succeeded", "0")},
+    ("", "ReplicationController"): {"status.replicas": _FieldReader("status.replicas", "0")},
+    ("apps", "ReplicaSet"): {"status.replicas": _FieldReader("status.replicas", "0")},
+    ("batch", "Job"): {"status.successful": _FieldReader("status.succeeded", "0")},
     ("certificates.k8s.io", "CertificateSigningRequest"): _fields("spec.signerName"),
     ("certificates.k8s.io", "ClusterTrustBundle"): _fields("spec.signerName"),
     ("certificates.k8s.io", "PodCertificateRequest"): _fields("spec.signerName", "spec.podName", "spec.nodeName"),
@@ -92,7 +92,7 @@ class _Selectable(NamedTuple):
 _Read = Callable[[KeyValue], _Selectable]
 
 
-class _Hint(NamedTuple):
+class _ByteHint(NamedTuple):
     """Bytes that every matching object's JSON contains, by which others are skipped without decoding."""
 
     mark: bytes
@@ -113,7 +113,7 @@ class Selection:
         labels: Selector,
         fields: FieldSelector,
         read: _Read,
-        hint: _Hint | None,
+        hint: _ByteHint | None,
         *,
         needs_webhook: bool = False,
     ) -> None:
@@ -162,17 +162,17 @@ class Selections:
         return Selection(labels, fields, reader, _hint_of(labels, fields, kind), needs_webhook=needs_webhook)
 
 
-def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _Hint | None:
+def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _ByteHint | None:
     """Return bytes that matching objects contain, from a label or field with a required value; else None."""
     for requirement in labels.requirements:
         value = labels.requires_exactly(requirement.key)
         if value is not None:
-            return _Hint(json_bytes.string_field(requirement.key, value), in_metadata=True)
+            return _ByteHint(json_bytes.string_field(requirement.key, value), in_metadata=True)
     known = FIELDS.get((kind.group, kind.kind), {})
     for term in fields.terms:
         field = known.get(term.field)
         if field and not (term.negated or field.default or field.fallback or _MAY_BE_UNQUOTED.fullmatch(term.value)):
-            return _Hint(json_bytes.string_field(field.path.rpartition(".")[2], term.value), in_metadata=False)
+            return _ByteHint(json_bytes.string_field(field.path.rpartition(".")[2], term.value), in_metadata=False)
     return None
 
 
@@ -206,17 +206,17 @@ def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> _Rea
 def _reader(kind: Kind) -> _Read:
     """Return a function that decodes the labels and selectable fields of a built-in kind's stored object."""
     fields = {
-        "metadata.name": _Field("metadata.name"),
-        "metadata.namespace": _Field("metadata.namespace"),
+        "metadata.name": _FieldReader("metadata.name"),
+        "metadata.namespace": _FieldReader("metadata.namespace"),
         **FIELDS.get((kind.group, kind.kind), {}),
     }
     paths = [path for field in fields.values() for path in (field.path, field.fallback) if path]
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_partial_type(["metadata.labels", *paths]))
-    getters = {name: (_getter(field), field.default) for name, field in fields.items()}
+    getters = {name: (_attribute_getter(field), field.default) for name, field in fields.items()}
 
     def read(kv: KeyValue) -> _Selectable:
         partial = decoder.decode(kv.value)
-        texts = {name: _text(get(partial), default) for name, (get, default) in getters.items()}
+        texts = {name: _field_as_text(get(partial), default) for name, (get, default) in getters.items()}
         return _Selectable(partial.metadata.labels or {}, texts)
 
     return read
@@ -233,7 +233,7 @@ def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
 
     def read(kv: KeyValue) -> _Selectable:
         tree = _TREE.decode(converted.render(kv.value, kv.mod_revision, kind) if converted else kv.value)
-        texts = {name: _text(value_at(tree, path), "") for name, path in fields.items()}
+        texts = {name: _field_as_text(value_at(tree, path), "") for name, path in fields.items()}
         return _Selectable(tree["metadata"].get("labels") or {}, texts)
 
     return read
@@ -252,7 +252,7 @@ def _cache_selectable(read: _Read) -> _Read:
     return read_selectable
 
 
-def _getter(field: _Field) -> Callable[[Any], Any]:
+def _attribute_getter(field: _FieldReader) -> Callable[[Any], Any]:
     first = attrgetter(field.path)
     if not field.fallback:
         return first
@@ -260,7 +260,7 @@ def _getter(field: _Field) -> Callable[[Any], Any]:
     return lambda partial: first(partial) or second(partial)
 
 
-def _text(value: Any, default: str) -> str:
+def _field_as_text(value: Any, default: str) -> str:
     if value is None:
         return default
     if isinstance(value, bool):

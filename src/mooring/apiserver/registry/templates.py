@@ -38,7 +38,7 @@ class Reused(msgspec.Struct, frozen=True):
     uid: str
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _CachedAdmission(msgspec.Struct, frozen=True):
     """The admitted result of one write of a batch, without the values that differ between the batch's objects."""
 
     before: Resource | PodWithEncodedSpec
@@ -59,7 +59,7 @@ class Template:
         self.first = Row()
         """The per-row values of the first row."""
         self.warnings: list[str] = []
-        self._kept: list[_Kept] = []
+        self._kept: list[_CachedAdmission] = []
         self._is_usable = True
         self._misses = 0
 
@@ -96,7 +96,7 @@ class Template:
         if written != _merge_rows(own, given) or has_other_spec:
             self._is_usable, self._kept = False, []  # the write changes more than the row's values
         else:
-            self._kept.append(_Kept(before, _read(before), after, is_gone, _pattern(own, given)))
+            self._kept.append(_CachedAdmission(before, _read(before), after, is_gone, _pattern(own, given)))
 
     def _decode_object(self, stored: Stored, value: bytes) -> Resource | PodWithEncodedSpec:
         return codec.decode_own(value, PodWithEncodedSpec) if self._keeps_spec else stored.decode(value, 0)
@@ -112,7 +112,7 @@ def _is_equal(before: Resource | PodWithEncodedSpec, old: Resource | PodWithEnco
     return before == old
 
 
-def _fill_row(stored: Stored, kept: _Kept, old: Resource | PodWithEncodedSpec, row: Row) -> bytes:
+def _fill_row(stored: Stored, kept: _CachedAdmission, old: Resource | PodWithEncodedSpec, row: Row) -> bytes:
     """Return an earlier write's stored result with the values that are this object's own (row)."""
     after = kept.after
     rows.insert_row(after, row)

@@ -40,7 +40,7 @@ FrameKey = tuple[int, str, str, type[View], Kind, Frame]
 """The cache key of an encoded event, with the object's key: in etcd, expiring objects share a revision."""
 
 
-class _Start(msgspec.Struct, frozen=True):
+class _WatchStart(msgspec.Struct, frozen=True):
     """The parameters of a watch: all objects first (`initial`) or changes after a revision; bookmarks; duration."""
 
     initial: bool
@@ -84,7 +84,7 @@ class Watching:
         view = view_for(self.context, call, is_watch=True)
         selection = self.context.selections.of(call.request, call.kind, call.stored, call.name)
         current = await self.context.store.revision()
-        start = _start(call, current)
+        start = _parse_start(call, current)
         if start.after > current:
             raise too_large_version(start.after, current)
         content_type = WATCH_TYPE if call.accepted.format == "protobuf" else "application/json"
@@ -155,7 +155,7 @@ class Watch(Pushed):
         "can_follow",
     )
 
-    def __init__(self, watching: Watching, call: Call, view: View, selection: Selection, start: _Start) -> None:
+    def __init__(self, watching: Watching, call: Call, view: View, selection: Selection, start: _WatchStart) -> None:
         self._pulled = None
         self._watching = watching
         self._context = watching.context
@@ -214,7 +214,7 @@ class Watch(Pushed):
             self._failure = error
             return
         self._after = page.revision
-        async for chunk in self._initial(page.items):
+        async for chunk in self._initial_events(page.items):
             yield chunk
         if self._start.mark_initial_end:
             yield self._bookmark(self._after, {INITIAL_EVENTS_END: "true"})
@@ -316,7 +316,7 @@ class Watch(Pushed):
             return stored.key(namespace, name)
         return stored.prefix_of(namespace)
 
-    async def _initial(self, items: list[KeyValue]) -> AsyncIterator[bytes]:
+    async def _initial_events(self, items: list[KeyValue]) -> AsyncIterator[bytes]:
         """Yield ADDED events of existing objects as lines, with pauses for other tasks."""
         for begin in range(0, len(items), _INITIAL_CHUNK):
             chunk = items[begin : begin + _INITIAL_CHUNK]
@@ -372,7 +372,7 @@ class Watch(Pushed):
         return self._view.frame("ERROR", codec.encode(error.status))
 
 
-def _start(call: Call, current: int) -> _Start:
+def _parse_start(call: Call, current: int) -> _WatchStart:
     """Return the start, bookmarks and duration that a watch requests; raise Invalid or BadRequest if they are wrong."""
     request = call.request
     version = request.parameter("resourceVersion")
@@ -386,10 +386,10 @@ def _start(call: Call, current: int) -> _Start:
     initial = after == 0 if initial_events is None else initial_events
     if not initial and not after:
         after = current
-    return _Start(initial, after, bool(initial_events) and bookmarks, bookmarks, _seconds(call))
+    return _WatchStart(initial, after, bool(initial_events) and bookmarks, bookmarks, _parse_timeout_seconds(call))
 
 
-def _seconds(call: Call) -> float:
+def _parse_timeout_seconds(call: Call) -> float:
     """Return a watch's seconds: as requested (raise BadRequest), else random, to spread the clients' reconnects."""
     text = call.request.parameter("timeoutSeconds")
     if text:

@@ -405,14 +405,14 @@ class Writing:
 
     def record_managers(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
         """Update `metadata.managedFields` of `new` for the fields that a request changed."""
-        self._managers.update(call.kind, old, new, self._manager(call, options))
+        self._managers.update(call.kind, old, new, self._field_manager_of(call, options))
 
     def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
         """Return the configuration in an apply's body; raise BadRequest if it is malformed."""
         return self._managers.read_config(call.request.body, kind, call.namespace, call.name, validation)
 
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
-        return Applier(self._managers, call.kind, config, self._manager(call, options), force=options.force)
+        return Applier(self._managers, call.kind, config, self._field_manager_of(call, options), force=options.force)
 
     def _read_patch(self, call: Call, options: WriteOptions) -> Plan:
         """Return the change that a patch of any format makes; raise BadRequest if it is malformed."""
@@ -427,14 +427,14 @@ class Writing:
             except PatchError as error:
                 raise error.status(call.kind, call.name) from None
             except DecodeError as error:
-                raise _undecodable(str(error)) from None
+                raise _undecodable_patch_error(str(error)) from None
             except RecursionError:
                 raise errors.bad_request("error decoding patch: nested too deeply") from None
             check_type(decoded.object, call.kind)
             try:
                 normalize_times(decoded.object)
             except WrongTimeError as error:
-                raise _undecodable(str(error)) from None
+                raise _undecodable_patch_error(str(error)) from None
             call.warn(*decoded.warnings)
             return scheme.convert(decoded.object, call.stored.hub)
 
@@ -448,7 +448,7 @@ class Writing:
         hub = call.stored.hub
         return decoded.object if hub is call.kind else self.context.scheme.convert(decoded.object, hub)
 
-    def _manager(self, call: Call, options: WriteOptions) -> Manager:
+    def _field_manager_of(self, call: Call, options: WriteOptions) -> Manager:
         return Manager(options.manager, call.subresource, self.context.clock.now())
 
 
@@ -472,7 +472,7 @@ async def run(work: Callable[[], T], *, is_long: bool) -> T:
     return await get_running_loop().run_in_executor(_THREAD, context.run, work)
 
 
-def _undecodable(why: str) -> errors.StatusError:
+def _undecodable_patch_error(why: str) -> errors.StatusError:
     """Return the error for a patch whose result is not an object of the kind."""
     if why.startswith("strict decoding error: "):
         return errors.bad_request(f"error decoding patch: {why}")

@@ -62,11 +62,11 @@ class FlowControl:
     async def _ensure(self, *, suggested: bool) -> None:
         levels = [*defaults.MANDATORY_LEVELS.values(), *(defaults.SUGGESTED_LEVELS if suggested else ())]
         schemas = [*defaults.MANDATORY_SCHEMAS.values(), *(defaults.SUGGESTED_SCHEMAS if suggested else ())]
-        await asyncio.gather(*(self._calls.ensure(copy_of(each), _restore) for each in (*levels, *schemas)))
+        await asyncio.gather(*(self._calls.ensure(copy_of(each), _restore_mandatory) for each in (*levels, *schemas)))
 
     async def _write_statuses(self) -> None:
         for schema in [*self._schemas.objects.values()]:
-            condition = self._condition(schema)
+            condition = self._dangling_condition(schema)
             if condition is not None:
                 updated = copy_of(schema)
                 others = [each for each in schema.status.conditions if each.type != _DANGLING]
@@ -76,7 +76,7 @@ class FlowControl:
                 except (errors.Conflict, errors.NotFound):
                     continue  # its new state is seen next
 
-    def _condition(self, schema: FlowSchema) -> FlowSchemaCondition | None:
+    def _dangling_condition(self, schema: FlowSchema) -> FlowSchemaCondition | None:
         """Return the condition `Dangling` that a FlowSchema should get; None if it has it already."""
         level = schema.spec.priority_level_configuration.name
         if level in self._levels.objects:
@@ -93,7 +93,7 @@ class FlowControl:
         )
 
 
-def _restore(current: FlowSchema | PriorityLevelConfiguration, wanted: Any) -> bool:
+def _restore_mandatory(current: FlowSchema | PriorityLevelConfiguration, wanted: Any) -> bool:
     """Set an object's spec to the default if its annotation asks for that; return whether it differed."""
     if current.metadata.annotations.get(defaults.AUTO_UPDATE) != "true" or current.spec == wanted.spec:
         return False

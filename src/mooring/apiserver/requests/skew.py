@@ -38,10 +38,10 @@ class SkewReporter:
         """Count a request whose User-Agent names an incompatible version; log the first."""
         outside = self._agents.get(user_agent)
         if outside is None:
-            outside = self._outside(user_agent) or False
+            outside = self._find_incompatible_component(user_agent) or False
             self._agents.put(user_agent, outside)
         if outside:
-            self._report(*outside)
+            self._report_incompatible(*outside)
 
     def check_leases(self, leases: Mapping[str, Lease]) -> None:
         """Count incompatible versions in the annotations of Leases that have changed since the last call."""
@@ -58,9 +58,9 @@ class SkewReporter:
         if found and expected:
             version = int(found[1]), int(found[2])
             if version not in expected:
-                self._report(component, version)
+                self._report_incompatible(component, version)
 
-    def _outside(self, user_agent: str) -> tuple[str, MinorVersion] | None:
+    def _find_incompatible_component(self, user_agent: str) -> tuple[str, MinorVersion] | None:
         """Return component and version in a User-Agent if they are incompatible; None otherwise."""
         found = _AGENT.match(user_agent)
         expected = self._expected.get(found[1]) if found else None
@@ -69,7 +69,7 @@ class SkewReporter:
         version = int(found[2]), int(found[3])
         return None if version in expected else (found[1], version)
 
-    def _report(self, component: str, version: MinorVersion) -> None:
+    def _report_incompatible(self, component: str, version: MinorVersion) -> None:
         known = (component, version) in self._counted
         if not known and len(self._counted) >= _VERSIONS:
             self._counter.labels(component, "other").inc()

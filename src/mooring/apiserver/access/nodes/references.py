@@ -87,7 +87,7 @@ def _find_references(pod: Tree) -> Iterator[tuple[str, str]]:
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(kind, ()):
             yield from _named_by_container(container)
-    yield from _claims(spec, pod.get("status", {}))
+    yield from _referenced_claims(spec, pod.get("status", {}))
 
 
 def _named_by_volume(volume: Tree, pod_name: str) -> Iterator[tuple[str, str]]:
@@ -115,7 +115,7 @@ def _named_by_container(container: Tree) -> Iterator[tuple[str, str]]:
         yield "configmaps", source.get("configMapKeyRef", {}).get("name", "")
 
 
-def _claims(spec: Tree, status: Tree) -> Iterator[tuple[str, str]]:
+def _referenced_claims(spec: Tree, status: Tree) -> Iterator[tuple[str, str]]:
     made = {entry["name"]: entry.get("resourceClaimName", "") for entry in status.get("resourceClaimStatuses", ())}
     for claim in spec.get("resourceClaims", ()):
         yield "resourceclaims", claim.get("resourceClaimName") or made.get(claim.get("name"), "")

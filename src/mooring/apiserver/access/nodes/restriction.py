@@ -64,7 +64,7 @@ class NodeRestriction:
         if obj is None:
             return
         if node is None:
-            _forbid(obj, f'could not determine node from user "{user.username}"')
+            _forbidden_error(obj, f'could not determine node from user "{user.username}"')
         match obj:
             case Pod():
                 _check_pod(node, new, obj if old is None else old, subresource)
@@ -76,7 +76,7 @@ class NodeRestriction:
                 _check_claim(node, new, old, subresource)
             case Lease():
                 if obj.metadata.namespace != NODE_LEASES:
-                    _forbid(obj, f'can only access leases in the "{NODE_LEASES}" system namespace')
+                    _forbidden_error(obj, f'can only access leases in the "{NODE_LEASES}" system namespace')
                 _require_own_name(node, obj, "node lease")
             case CSINode():
                 _require_own_name(node, obj, "CSINode")
@@ -91,19 +91,21 @@ class NodeRestriction:
         """Raise Forbidden unless a certificate request is for a pod on this node and its account."""
         spec = wanted.spec
         if spec.node_name != node:
-            _forbid(wanted, f'spec.nodeName is "{spec.node_name}", which is not the requesting node "{node}"')
+            _forbidden_error(wanted, f'spec.nodeName is "{spec.node_name}", which is not the requesting node "{node}"')
         kv = self._store.peek(f"{ROOT}pods/{wanted.metadata.namespace}/{spec.pod_name}")
         pod = codec.decode_own(kv.value, Pod) if kv else None
         if pod is None or pod.metadata.uid != spec.pod_uid or pod.spec.node_name != node:
-            _forbid(wanted, f'pod "{spec.pod_name}" is not running on node "{node}"')
+            _forbidden_error(wanted, f'pod "{spec.pod_name}" is not running on node "{node}"')
         if MIRROR in pod.metadata.annotations:
-            _forbid(wanted, f'pod "{spec.pod_name}" is a mirror pod')
+            _forbidden_error(wanted, f'pod "{spec.pod_name}" is a mirror pod')
         if pod.spec.service_account_name != spec.service_account_name:
-            _forbid(wanted, f'pod "{spec.pod_name}" has another service account')
+            _forbidden_error(wanted, f'pod "{spec.pod_name}" has another service account')
         sources = [source for volume in pod.spec.volumes if volume.projected for source in volume.projected.sources]
         signers = {source.pod_certificate.signer_name for source in sources if source.pod_certificate}
         if spec.signer_name not in signers:
-            _forbid(wanted, f'pod "{spec.pod_name}" has no podCertificate volume for signer "{spec.signer_name}"')
+            _forbidden_error(
+                wanted, f'pod "{spec.pod_name}" has no podCertificate volume for signer "{spec.signer_name}"'
+            )
 
     def _check_owner(self, node: str, pod: Pod) -> None:
         """Raise Forbidden unless a mirror pod's owner reference has the uid of the existing Node."""
@@ -111,7 +113,7 @@ class NodeRestriction:
         [owner] = pod.metadata.owner_references
         uid = codec.decode_own(kv.value, Node).metadata.uid if kv else ""
         if owner.uid != uid:
-            _forbid(pod, f"node {node} UID mismatch: expected {owner.uid} got {uid}")
+            _forbidden_error(pod, f"node {node} UID mismatch: expected {owner.uid} got {uid}")
 
 
 def check_token(user: UserInfo, request: TokenRequest, account: str, pod: Pod | None, audiences: Set[str]) -> None:
@@ -144,45 +146,45 @@ def _check_pod(node: str, new: Resource | None, old: Resource, subresource: str)
     if new is None:
         deed = "evict" if subresource == "eviction" else "delete"
         if old.spec.node_name != node:
-            _forbid(old, f'node "{node}" can only {deed} pods with spec.nodeName set to itself')
+            _forbidden_error(old, f'node "{node}" can only {deed} pods with spec.nodeName set to itself')
     elif new is old:
         _check_mirror_pod(node, old)
     elif subresource != "status":
-        _forbid(old, f'unexpected operation "UPDATE", node "{node}" can only create and delete mirror pods')
+        _forbidden_error(old, f'unexpected operation "UPDATE", node "{node}" can only create and delete mirror pods')
     elif isinstance(new, Pod):
         _check_pod_status(node, new, old)
 
 
 def _check_pod_status(node: str, new: Pod, old: Pod) -> None:
     if old.spec.node_name != node:
-        _forbid(old, f'node "{node}" can only update pod status for pods with spec.nodeName set to itself')  # noqa: S608 - no SQL
+        _forbidden_error(old, f'node "{node}" can only update pod status for pods with spec.nodeName set to itself')  # noqa: S608 - no SQL
     if new.metadata.labels != old.metadata.labels:
-        _forbid(old, f'node "{node}" cannot update labels through pod status')
+        _forbidden_error(old, f'node "{node}" cannot update labels through pod status')
     if new.status.resource_claim_statuses != old.status.resource_claim_statuses:
-        _forbid(old, f'node "{node}" cannot update resource claim statues')
+        _forbidden_error(old, f'node "{node}" cannot update resource claim statues')
     if new.status.extended_resource_claim_status != old.status.extended_resource_claim_status:
-        _forbid(old, f'node "{node}" cannot update extended resource claim status')
+        _forbidden_error(old, f'node "{node}" cannot update extended resource claim status')
     if new.status.node_allocatable_resource_claim_statuses != old.status.node_allocatable_resource_claim_statuses:
-        _forbid(old, f'node "{node}" cannot update node allocatable resource claim statuses')
+        _forbidden_error(old, f'node "{node}" cannot update node allocatable resource claim statuses')
 
 
 def _check_mirror_pod(node: str, pod: Pod) -> None:
     if MIRROR not in pod.metadata.annotations:
-        _forbid(pod, f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods')
+        _forbidden_error(pod, f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods')
     if pod.spec.node_name != node:
-        _forbid(pod, f'node "{node}" can only create pods with spec.nodeName set to itself')
+        _forbidden_error(pod, f'node "{node}" can only create pods with spec.nodeName set to itself')
     owners = pod.metadata.owner_references
     if len(owners) != 1:
-        _forbid(pod, f'node "{node}" can only create pods with a single owner reference set to itself')
+        _forbidden_error(pod, f'node "{node}" can only create pods with a single owner reference set to itself')
     [owner] = owners
     if (owner.api_version, owner.kind, owner.name) != ("v1", "Node", node):
-        _forbid(pod, f'node "{node}" can only create pods with an owner reference set to itself')
+        _forbidden_error(pod, f'node "{node}" can only create pods with an owner reference set to itself')
     if not owner.controller:
-        _forbid(pod, f'node "{node}" can only create pods with a controller owner reference set to itself')
+        _forbidden_error(pod, f'node "{node}" can only create pods with a controller owner reference set to itself')
     if owner.block_owner_deletion:
-        _forbid(pod, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
+        _forbidden_error(pod, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
     for resource in resources_named_by(codec.to_tree(pod)):
-        _forbid(pod, f'node "{node}" can not create pods that reference {resource}')
+        _forbidden_error(pod, f'node "{node}" can not create pods that reference {resource}')
 
 
 def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
@@ -190,23 +192,23 @@ def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
     if not isinstance(obj, Node):
         return
     if obj.metadata.name != node:
-        _forbid(obj, f'node "{node}" is not allowed to modify node "{obj.metadata.name}"')
+        _forbidden_error(obj, f'node "{node}" is not allowed to modify node "{obj.metadata.name}"')
     if not isinstance(new, Node):
         return
     before = old if isinstance(old, Node) else None
     if new.spec.config_source is not None and new.spec.config_source != (before and before.spec.config_source):
-        _forbid(new, f'node "{node}" is not allowed to set a configSource')
+        _forbidden_error(new, f'node "{node}" is not allowed to set a configSource')
     labels = _forbidden_labels(new.metadata.labels, before.metadata.labels if before else {})
     if before is None:
         if labels:
-            _forbid(new, f'node "{node}" is not allowed to set the following labels: {", ".join(labels)}')
+            _forbidden_error(new, f'node "{node}" is not allowed to set the following labels: {", ".join(labels)}')
         return
     if new.spec.taints != before.spec.taints:
-        _forbid(new, f'node "{node}" is not allowed to modify taints')
+        _forbidden_error(new, f'node "{node}" is not allowed to modify taints')
     if new.metadata.owner_references != before.metadata.owner_references:
-        _forbid(new, f'node "{node}" is not allowed to modify ownerReferences')
+        _forbidden_error(new, f'node "{node}" is not allowed to modify ownerReferences')
     if labels:
-        _forbid(new, f"is not allowed to modify labels: {', '.join(labels)}")
+        _forbidden_error(new, f"is not allowed to modify labels: {', '.join(labels)}")
 
 
 def _forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
@@ -217,14 +219,14 @@ def _forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[st
 
 def _is_forbidden_label(key: str) -> bool:
     domain = key.rpartition("/")[0]
-    if _is_in(domain, _RESTRICTED_DOMAIN):
+    if _is_in_domain(domain, _RESTRICTED_DOMAIN):
         return True
-    if not any(_is_in(domain, each) for each in _KUBERNETES_DOMAINS):
+    if not any(_is_in_domain(domain, each) for each in _KUBERNETES_DOMAINS):
         return False
-    return key not in _KUBELET_LABELS and not any(_is_in(domain, each) for each in _KUBELET_DOMAINS)
+    return key not in _KUBELET_LABELS and not any(_is_in_domain(domain, each) for each in _KUBELET_DOMAINS)
 
 
-def _is_in(domain: str, parent: str) -> bool:
+def _is_in_domain(domain: str, parent: str) -> bool:
     return domain == parent or domain.endswith(f".{parent}")
 
 
@@ -237,14 +239,14 @@ def _check_claim(node: str, new: Resource | None, old: Resource | None, subresou
         or not isinstance(new, PersistentVolumeClaim)
         or not isinstance(old, PersistentVolumeClaim)
     ):
-        _forbid(claim, "may only update PVC status")
-    if _unchangeable(new) != _unchangeable(old):
-        _forbid(
+        _forbidden_error(claim, "may only update PVC status")
+    if _without_changeable_fields(new) != _without_changeable_fields(old):
+        _forbidden_error(
             claim, f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
         )
 
 
-def _unchangeable(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+def _without_changeable_fields(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     """Return a copy of a claim without what nodes may change, so that the rest can be compared."""
     metadata = structs.replace(claim.metadata, resource_version="", managed_fields=[])
     status = structs.replace(
@@ -257,19 +259,19 @@ def _check_request(node: str, csr: CertificateSigningRequest) -> None:
     if csr.spec.signer_name in {KUBELET_CLIENT, KUBELET_SERVING}:
         name = certificate_requests.NODE_USER + node
         if certificate_requests.read(csr.spec.request).common_name != name:
-            _forbid(csr, f"can only create a node CSR with CN={name}")
+            _forbidden_error(csr, f"can only create a node CSR with CN={name}")
 
 
 def _require_own_slice(node: str, obj: Resource, deed: str) -> None:
     if codec.to_tree(obj)["spec"].get("nodeName") != node:
-        _forbid(obj, f"can only {deed} ResourceSlice with the same NodeName as the requesting node")
+        _forbidden_error(obj, f"can only {deed} ResourceSlice with the same NodeName as the requesting node")
 
 
 def _require_own_name(node: str, obj: Resource, what: str) -> None:
     if obj.metadata.name != node:
-        _forbid(obj, f"can only access {what} with the same name as the requesting node")
+        _forbidden_error(obj, f"can only access {what} with the same name as the requesting node")
 
 
-def _forbid(obj: Resource, why: str) -> NoReturn:
+def _forbidden_error(obj: Resource, why: str) -> NoReturn:
     strategy = strategy_of(type(obj))
     raise errors.forbidden(strategy.resource, obj.metadata.name, why, group=strategy.group)
