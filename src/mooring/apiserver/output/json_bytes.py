@@ -28,7 +28,7 @@ _NEW_OPERATORS = re.compile(rb'"operator":"(?:Lt"|Gt"|Semver)|"expression":"|"ma
 # -- objects
 
 
-def head(kind: str, api_version: str) -> bytes:
+def make_head(kind: str, api_version: str) -> bytes:
     """Return an object's JSON up to the first field of its metadata: `{"kind":…,"apiVersion":…,"metadata":{`."""
     return f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{'.encode()
 
@@ -37,17 +37,17 @@ ITEM_HEAD = b'{"metadata":{'
 """The JSON of a list item up to the first field of its metadata; it does not repeat the kind."""
 
 
-def with_revision(head: bytes, revision: int, rest: bytes) -> bytes:
+def add_revision(head: bytes, revision: int, rest: bytes) -> bytes:
     """Return an object's JSON: its `head`, the resourceVersion, and the stored bytes after the head."""
     return b'%b"resourceVersion":"%d",%b' % (head, revision, rest)
 
 
-def revision_size(revision: int) -> int:
+def count_revision_bytes(revision: int) -> int:
     """Return how many bytes a resourceVersion takes in an object's JSON."""
     return len(_REVISION % revision)
 
 
-def metadata_begin(value: bytes) -> int:
+def find_metadata_begin(value: bytes) -> int:
     """Return the index of the first metadata field in an object's JSON."""
     return value.index(b"{", 1) + 1
 
@@ -59,12 +59,12 @@ class _Metadata(Struct):
 _METADATA_ALONE = json.Decoder(_Metadata)
 
 
-def metadata(value: bytes) -> bytes:
+def extract_metadata(value: bytes) -> bytes:
     """Return the metadata part of an object's JSON, as a JSON object."""
     return bytes(_METADATA_ALONE.decode(value).metadata)
 
 
-def managed_fields_begin(value: bytes) -> int:
+def find_managed_fields_begin(value: bytes) -> int:
     """Return the index of the first `managedFields` in an object's JSON (maybe a template's); -1 if absent."""
     return value.find(_MANAGED_FIELDS)
 
@@ -96,10 +96,10 @@ def without_managed_fields(text: bytes) -> tuple[bytes, int]:
     return text[:begin] + text[end + 2 :], end + 3
 
 
-def identity(text: bytes) -> bytes:
+def cut_to_identity(text: bytes) -> bytes:
     """Return an object's JSON cut off after version, name, namespace and uid, with the braces closed.
 
-    >>> identity(b'{"kind":"Pod","metadata":{"resourceVersion":"7","name":"a","uid":"1","labels":{}},"spec":{}}')
+    >>> cut_to_identity(b'{"kind":"Pod","metadata":{"resourceVersion":"7","name":"a","uid":"1","labels":{}},"spec":{}}')
     b'{"kind":"Pod","metadata":{"resourceVersion":"7","name":"a","uid":"1"}}'
     """
     begin = text.find(_METADATA) + len(_METADATA)
@@ -109,12 +109,12 @@ def identity(text: bytes) -> bytes:
     return text[: text.find(b'"', at + len(_UID)) + 1] + b"}}"
 
 
-def partial_metadata(head: bytes, metadata: bytes) -> bytes:
+def make_partial_metadata(head: bytes, metadata: bytes) -> bytes:
     """Return a PartialObjectMetadata as JSON from its head and metadata (with braces)."""
     return head[:-1] + metadata + b"}"
 
 
-def string_field(name: str, value: str) -> bytes:
+def encode_string_field(name: str, value: str) -> bytes:
     """Return a field with a string value as JSON, as it occurs in objects: `"name":"value"`."""
     return json.encode(name) + b":" + json.encode(value)
 
@@ -137,14 +137,14 @@ def count_elements(value: bytes) -> tuple[int, int]:
 # -- lists
 
 
-def list_of(kind: str, api_version: str, metadata: bytes, items: Iterable[bytes | memoryview]) -> Pieces:
+def join_list(kind: str, api_version: str, metadata: bytes, items: Iterable[bytes | memoryview]) -> Pieces:
     """Yield a list's JSON in pieces; `items` yields its objects with the commas between them."""
-    yield b'%b%b,"items":[' % (head(kind, api_version)[:-1], metadata)
+    yield b'%b%b,"items":[' % (make_head(kind, api_version)[:-1], metadata)
     yield from items
     yield b"]}"
 
 
-def with_commas(items: Iterable[bytes]) -> Iterator[bytes]:
+def add_commas(items: Iterable[bytes]) -> Iterator[bytes]:
     """Yield array elements with commas between them."""
     comma = b""
     for item in items:
@@ -159,24 +159,24 @@ PLAIN_ITEM = b'%b{"metadata":{"resourceVersion":"%d",'
 # -- tables
 
 
-def table(head: bytes, metadata: bytes, columns: bytes, rows: Iterable[bytes]) -> Iterator[bytes]:
+def join_table(head: bytes, metadata: bytes, columns: bytes, rows: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a Table's JSON in pieces; `rows` yields its rows with the commas between them."""
     yield b'%b%b,"columnDefinitions":%b,"rows":[' % (head[:-1], metadata, columns)
     yield from rows
     yield b"]}"
 
 
-def table_row(cells: bytes, conditions: bytes) -> bytes:
+def make_row(cells: bytes, conditions: bytes) -> bytes:
     """Return a Table row's JSON without its `object` and without the closing brace, for caching."""
     return b'{"cells":%b,"conditions":%b' % (cells, conditions) if conditions else b'{"cells":' + cells
 
 
-def row_with_object(row: bytes, obj: bytes) -> bytes:
+def add_object_to_row(row: bytes, obj: bytes) -> bytes:
     """Return a Table row's complete JSON, with the object that it shows unless `obj` is empty."""
     return b'%b,"object":%b}' % (row, obj) if obj else row + b"}"
 
 
-def plain_row(head: bytes) -> bytes:
+def make_row_format(head: bytes) -> bytes:
     """Return a `%` format for a Table row and its object's metadata: comma, row, resourceVersion, other metadata.
 
     `head` is the JSON of the object up to its metadata.
@@ -187,6 +187,6 @@ def plain_row(head: bytes) -> bytes:
 # -- watches
 
 
-def watch_event(kind: str, obj: bytes) -> bytes:
+def make_watch_event(kind: str, obj: bytes) -> bytes:
     """Return a watch event of a type (ADDED…) with an object's JSON, as one line."""
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)

@@ -99,7 +99,7 @@ class _ByteHint(NamedTuple):
     in_metadata: bool
 
     def rules_out(self, value: bytes) -> bool:
-        end = json_bytes.managed_fields_begin(value) if self.in_metadata else -1
+        end = json_bytes.find_managed_fields_begin(value) if self.in_metadata else -1
         return value.find(self.mark, 0, end if end > 0 else len(value)) < 0
 
 
@@ -167,12 +167,14 @@ def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _ByteHint |
     for requirement in labels.requirements:
         value = labels.requires_exactly(requirement.key)
         if value is not None:
-            return _ByteHint(json_bytes.string_field(requirement.key, value), in_metadata=True)
+            return _ByteHint(json_bytes.encode_string_field(requirement.key, value), in_metadata=True)
     known = FIELDS.get((kind.group, kind.kind), {})
     for term in fields.terms:
         field = known.get(term.field)
         if field and not (term.negated or field.default or field.fallback or _MAY_BE_UNQUOTED.fullmatch(term.value)):
-            return _ByteHint(json_bytes.string_field(field.path.rpartition(".")[2], term.value), in_metadata=False)
+            return _ByteHint(
+                json_bytes.encode_string_field(field.path.rpartition(".")[2], term.value), in_metadata=False
+            )
     return None
 
 

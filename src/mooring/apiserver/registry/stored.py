@@ -52,7 +52,7 @@ class Stored:
         """The revision after which stored custom objects are known to conform to the current schema of their kind."""
         self._scheme = scheme
         kinds = dict.fromkeys((self.storage, *scheme.family(kind)))
-        self._heads = {kind: json_bytes.head(kind.kind, kind.api_version) for kind in kinds}
+        self._heads = {kind: json_bytes.make_head(kind.kind, kind.api_version) for kind in kinds}
         self._converted: BoundedCache[tuple[bytes, Kind], bytes] = BoundedCache(_MAX_CONVERTED)
 
     def key(self, namespace: str, name: str) -> str:
@@ -98,12 +98,12 @@ class Stored:
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
         """Return a stored object's JSON in an API version, with its revision as resourceVersion (0: none, dry run)."""
         head, value, begin = self._in_version(value, revision, kind)
-        return json_bytes.with_revision(head, revision, value[begin:]) if revision else head + value[begin:]
+        return json_bytes.add_revision(head, revision, value[begin:]) if revision else head + value[begin:]
 
     def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
         """Return a stored object's JSON as an item of a list: without kind and apiVersion if it is built in."""
         head, value, begin = self._in_version(value, revision, kind)
-        return json_bytes.with_revision(head if kind.custom else json_bytes.ITEM_HEAD, revision, value[begin:])
+        return json_bytes.add_revision(head if kind.custom else json_bytes.ITEM_HEAD, revision, value[begin:])
 
     def plain_head(self, kind: Kind) -> bytes | None:
         """Return the JSON head of stored objects that a version can send as stored; None if it must convert."""

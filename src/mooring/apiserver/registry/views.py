@@ -31,9 +31,9 @@ Frame = Callable[[str, bytes], bytes]
 """A function that encodes a watch event from its type and object."""
 
 _META_VERSION = "meta.k8s.io/v1"
-_PARTIAL_HEAD = json_bytes.head("PartialObjectMetadata", _META_VERSION)
-_PLAIN_ROW = json_bytes.plain_row(_PARTIAL_HEAD)
-_TABLE_HEAD = json_bytes.head("Table", _META_VERSION)
+_PARTIAL_HEAD = json_bytes.make_head("PartialObjectMetadata", _META_VERSION)
+_PLAIN_ROW = json_bytes.make_row_format(_PARTIAL_HEAD)
+_TABLE_HEAD = json_bytes.make_head("Table", _META_VERSION)
 _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
 """The size of response pieces: four TLS records with HTTP's framing, which the allocator reuses."""
 
@@ -41,7 +41,7 @@ _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
 class View(ABC):
     """Renders a kind's stored objects for a response: in one API version, and as whole objects, metadata or table."""
 
-    def __init__(self, stored: Renderer, kind: Kind, frame: Frame = json_bytes.watch_event) -> None:
+    def __init__(self, stored: Renderer, kind: Kind, frame: Frame = json_bytes.make_watch_event) -> None:
         self.stored = stored
         self.kind = kind
         self.frame = frame
@@ -96,7 +96,9 @@ class WholeView(View):
         return self.stored.render(value, revision, self.kind)
 
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
-        return json_bytes.list_of(*self.list_names, codec.encode(metadata), self.stored.render_items(items, self.kind))
+        return json_bytes.join_list(
+            *self.list_names, codec.encode(metadata), self.stored.render_items(items, self.kind)
+        )
 
 
 class CacheView(WholeView):
@@ -106,7 +108,7 @@ class CacheView(WholeView):
         return json_bytes.without_managed_fields(super().object(value, revision))[0]
 
     def render_deleted(self, value: bytes, revision: int) -> bytes:
-        return json_bytes.identity(super().object(value, revision))
+        return json_bytes.cut_to_identity(super().object(value, revision))
 
     def filter_events(self, events: Sequence[Event]) -> Sequence[Event]:
         """Return watch events without those of objects that a later event of the batch deletes."""
@@ -125,11 +127,11 @@ class MetadataView(View):
 
     def object(self, value: bytes, revision: int) -> bytes:
         rendered = self.stored.render_item(value, revision, self.kind)
-        return json_bytes.partial_metadata(_PARTIAL_HEAD, json_bytes.metadata(rendered))
+        return json_bytes.make_partial_metadata(_PARTIAL_HEAD, json_bytes.extract_metadata(rendered))
 
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
-        shown = json_bytes.with_commas(self.object(kv.value, kv.mod_revision) for kv in items)
-        return json_bytes.list_of(*self.list_names, codec.encode(metadata), shown)
+        shown = json_bytes.add_commas(self.object(kv.value, kv.mod_revision) for kv in items)
+        return json_bytes.join_list(*self.list_names, codec.encode(metadata), shown)
 
     @property
     def list_names(self) -> tuple[str, str]:
@@ -163,7 +165,7 @@ class TableView(View):
         if head:
             return self._document(self._plain_rows(items, ages, head), metadata, has_columns=True)
         rows = (self._row(kv.value, kv.mod_revision, ages, kv.key) for kv in items)
-        return self._document(json_bytes.with_commas(rows), metadata, has_columns=True)
+        return self._document(json_bytes.add_commas(rows), metadata, has_columns=True)
 
     def render_event(self, value: bytes, revision: int, *, first: bool) -> bytes:
         """Return a watch event's object as a Table with one row, with columns only in the first event."""
@@ -177,7 +179,7 @@ class TableView(View):
 
     def _document(self, rows: Iterator[bytes], metadata: ListMeta, *, has_columns: bool) -> Iterator[bytes]:
         columns = codec.encode(self._table.columns if has_columns else [])
-        return json_bytes.table(_TABLE_HEAD, codec.encode(metadata), columns, rows)
+        return json_bytes.join_table(_TABLE_HEAD, codec.encode(metadata), columns, rows)
 
     def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
         """Yield Table rows with commas, with metadata taken from the stored bytes where that is possible."""
@@ -197,21 +199,21 @@ class TableView(View):
 
     def _row(self, value: bytes, revision: int, ages: Ages, key: str = "") -> bytes:
         whole = self.stored.render(value, revision, self.kind)
-        begin = json_bytes.metadata_begin(whole)
-        own = begin + json_bytes.revision_size(revision) if revision else begin
+        begin = json_bytes.find_metadata_begin(whole)
+        own = begin + json_bytes.count_revision_bytes(revision) if revision else begin
         row = self._table.row(key, revision, whole, own)
         shown = b""
         if self._include == "Object":
             shown = whole
         elif self._include == "Metadata":
-            shown = json_bytes.partial_metadata(_PARTIAL_HEAD, whole[begin - 1 : own + row.metadata_size])
-        return json_bytes.row_with_object(row.write(ages), shown)
+            shown = json_bytes.make_partial_metadata(_PARTIAL_HEAD, whole[begin - 1 : own + row.metadata_size])
+        return json_bytes.add_object_to_row(row.write(ages), shown)
 
 
 def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> View:
     """Return the renderer for the form that the Accept header names; raise NotAcceptable for an unknown form."""
     stored, accepted = context.renderer_for(call), call.accepted
-    frame = protobuf_output.encode_watch_event if accepted.format == "protobuf" else json_bytes.watch_event
+    frame = protobuf_output.encode_watch_event if accepted.format == "protobuf" else json_bytes.make_watch_event
     match accepted.shown_as:
         case "":
             is_for_cache = is_watch and accepted.format == "json" and call.request.flag(for_caches.PARAMETER)

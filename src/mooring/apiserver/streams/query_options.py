@@ -30,7 +30,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the kubelet's certificate is not verified."""
 
 
-def log_options(request: Request, pod: str) -> LogOptions:
+def read_log_options(request: Request, pod: str) -> LogOptions:
     """Return a log request's options. Raise BadRequest if one cannot be parsed, Invalid if its value is refused."""
     options = LogOptions(
         follow=request.flag("follow"),
@@ -88,7 +88,7 @@ class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
     tty: bool = False
 
 
-def command_options(request: Request) -> CommandOptions:
+def read_command_options(request: Request) -> CommandOptions:
     """Return the options of an exec or attach request; raise BadRequest if it requests no stream."""
     options = CommandOptions(
         command=tuple(request.query.get("command", ())),
@@ -102,7 +102,7 @@ def command_options(request: Request) -> CommandOptions:
     return options
 
 
-def ports(request: Request) -> list[int]:
+def read_ports(request: Request) -> list[int]:
     """Return the ports in a port-forward request's query; empty if named later, in the stream. Raise BadRequest."""
     texts = [text for value in request.query.get("ports", ()) for text in value.split(",") if text]
     if len(texts) > _MOST_PORTS:
@@ -117,7 +117,7 @@ def ports(request: Request) -> list[int]:
     return found
 
 
-def container_of(request: Request, pod: Pod) -> str:
+def find_container_name(request: Request, pod: Pod) -> str:
     """Return the requested container, or the pod's only one; raise BadRequest if it is unknown or ambiguous."""
     spec, name = pod.spec, request.parameter("container")
     names = [each.name for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]

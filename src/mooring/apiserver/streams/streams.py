@@ -20,7 +20,7 @@ from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import Kubelets, KubeletTarget, ProxiedRequest
-from mooring.apiserver.streams.query_options import container_of, log_options
+from mooring.apiserver.streams.query_options import find_container_name, read_log_options
 
 _SCHEMES = frozenset({"", "http", "https"})
 _SERVICE = "kubernetes.io/service-name"
@@ -49,15 +49,15 @@ class Streams:
         self._require_create(request, route, verb)
         if not request.upgrade:
             raise errors.bad_request("Upgrade request required")
-        container = "" if route.subresource == "portforward" else container_of(request, pod)
+        container = "" if route.subresource == "portforward" else find_container_name(request, pod)
         target = await self._find_target(pod, container)
         if target is None:
             raise errors.bad_request(f"pod {route.name} does not have a host assigned")
         return await self._kubelets.find_kubelet(target.node).connect(target, route.subresource, request)
 
     async def _respond_with_log(self, request: Request, route: ResourceRoute, pod: Pod) -> Response:
-        options = log_options(request, route.name)
-        target = await self._find_target(pod, container_of(request, pod))
+        options = read_log_options(request, route.name)
+        target = await self._find_target(pod, find_container_name(request, pod))
         over_websocket = None
         if request.upgrade:
             from mooring.apiserver.streams.log_messages import negotiate_log_messages  # noqa: PLC0415 - loads long, is needed rarely

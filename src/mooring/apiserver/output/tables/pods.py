@@ -282,7 +282,7 @@ class _PodRows:
             self._shared.put(key, shared)
         middle, last, written = shared
         own = _ENCODER.encode((meta.name, middle, _pod_address(status), spec.node_name or NONE, last))
-        return json_bytes.table_row(own, written), sys.intern(created), end
+        return json_bytes.make_row(own, written), sys.intern(created), end
 
 
 def _shows_conditions(spec: _Spec, status: _Status) -> bool:

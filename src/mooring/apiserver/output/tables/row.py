@@ -67,7 +67,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 def encode_row(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes, Times]:
     """Return a Table row as JSON with placeholders for ages, and the times from which ages are computed."""
     times = [sys.intern(cell.time) for cell in cells if type(cell) is Ago]
-    text = json_bytes.table_row(encode_cells(cells), codec.encode(conditions) if conditions else b"")
+    text = json_bytes.make_row(encode_cells(cells), codec.encode(conditions) if conditions else b"")
     return text, times[0] if len(times) == 1 else tuple(times)
 
 
@@ -83,7 +83,7 @@ def _encode_age_cell(cell: Ago) -> msgspec.Raw:
 def split_metadata(text: bytes) -> tuple[bytes, int]:
     """Return an object's JSON without managed fields, and the index in the given text where its metadata ends."""
     shown, end = json_bytes.without_managed_fields(text)
-    return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(json_bytes.metadata(text))
+    return shown, end if end >= 0 else json_bytes.find_metadata_begin(text) - 1 + len(json_bytes.extract_metadata(text))
 
 
 def duration(seconds: float) -> str:

@@ -19,7 +19,7 @@ from mooring.api.quoting import go_quote
 from mooring.apiserver.messages.connection import Connection, relay
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
-from mooring.apiserver.streams.query_options import LogOptions, command_options, ports
+from mooring.apiserver.streams.query_options import LogOptions, read_command_options, read_ports
 from mooring.apiserver.streams.real.html_links import rewrite_page
 from mooring.apiserver.streams.real.http_call import (
     CONNECT_SECONDS,
@@ -196,9 +196,9 @@ def _build_stream_path(target: KubeletTarget, subresource: str) -> str:
 
 def _build_stream_query(subresource: str, request: Request) -> list[tuple[str, str]]:
     if subresource == "portforward":
-        found = ports(request)
+        found = read_ports(request)
         return [("port", ",".join(map(str, found)))] if found else []
-    options = command_options(request)
+    options = read_command_options(request)
     flags = {"input": options.stdin, "output": options.stdout, "error": options.stderr, "tty": options.tty}
     query = [(name, "1") for name, wanted in flags.items() if wanted]
     return [*query, *(("command", word) for word in options.command)]

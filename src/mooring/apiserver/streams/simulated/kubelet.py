@@ -13,7 +13,7 @@ from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
-from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, command_options, ports
+from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, read_command_options, read_ports
 from mooring.apiserver.streams.simulated import container, logs, port_forward, remote_command
 from mooring.apiserver.streams.simulated.commands import CommandContext, run_command, run_main_process
 from mooring.apiserver.streams.simulated.pod_annotations import FILES, read_declared_log
@@ -124,7 +124,7 @@ class SimulatedKubelet:
         if subresource == "portforward":
             return self._respond_to_port_forward(target, request)
         container.find_current_run(target.pod, target.container)
-        options = command_options(request)
+        options = read_command_options(request)
         if subresource == "exec" and not options.command:
             raise errors.bad_request("you must specify at least one command for the container")
         is_spdy = request.upgrade.startswith("spdy/3.1")
@@ -190,7 +190,7 @@ class SimulatedKubelet:
             protocol, headers = _SPDY, _spdy_headers(request, SPDY_NAME)
         else:
             protocol, headers = negotiate_websocket(request, port_forward.PROTOCOLS)
-        wanted = ports(request)
+        wanted = read_ports(request)
         if not wanted and protocol not in {_SPDY, TUNNELLED}:  # in SPDY each stream names its port
             raise errors.bad_request("the parameter ports must name at least one port")
 
