@@ -43,7 +43,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:
     """Return the options in the query of a write; raise Invalid if a value is not allowed."""
     if not request.query and not is_apply:
-        return _without_query(request.user_agent)
+        return _default_write_options(request.user_agent)
     wrong = _dry_run_errors(list(request.query.get("dryRun", ())))
     manager = request.parameter("fieldManager")
     wrong += _manager_errors(manager, required=is_apply)
@@ -63,9 +63,7 @@ def write_options(request: Request, options_kind: str, *, is_apply: bool = False
 
 
 def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
-    """Return a write's options as the JSON that policies and webhooks see; callers must not modify it."""
-    if not request.query:
-        return _options_without_query(options_kind)
+    """Return a write's options as the JSON that policies and webhooks see."""
     tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
     if "dryRun" in request.query:
         tree["dryRun"] = [*request.query["dryRun"]]
@@ -75,13 +73,8 @@ def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
     return tree
 
 
-@lru_cache(maxsize=8)
-def _options_without_query(options_kind: str) -> dict[str, Any]:
-    return {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
-
-
 @lru_cache(maxsize=256)
-def _without_query(user_agent: str) -> WriteOptions:
+def _default_write_options(user_agent: str) -> WriteOptions:
     return WriteOptions(manager=manager_of(user_agent))
 
 
