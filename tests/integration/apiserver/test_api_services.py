@@ -74,7 +74,7 @@ class SlowCalls:
 
 async def test_a_client_that_looks_first_waits_for_one_write_of_all() -> None:
     calls: Any = SlowCalls()
-    looking = asyncio.create_task(ApiServices(calls, Scheme(), MockClock()).keep())
+    looking = asyncio.create_task(ApiServices(calls, Scheme(), MockClock()).reconcile())
     await settle()
     assert {"v1.", "v1.apps", "v2.autoscaling"} <= set(calls.begun)
     calls.stored.set()

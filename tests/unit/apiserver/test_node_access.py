@@ -462,7 +462,7 @@ async def test_a_mirror_pod_gives_no_rights_and_may_name_nothing(server: Server)
     answer = await server.call(N1, "POST", PODS + DRY, made("Pod", "m", metadata=metadata, spec=spec))
     assert "can not create pods that reference configmaps" in answer.message
     tree = made("Pod", "m", metadata={**metadata, "namespace": "default"}, spec=spec)
-    assert references.of_pod(tree) == frozenset()
+    assert references.references_of_pod(tree) == frozenset()
     assert Reference("configmaps", "default", "all") in references.named_by(tree)
 
 

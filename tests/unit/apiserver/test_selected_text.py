@@ -60,7 +60,7 @@ def test_objects_are_selected_by_their_text_as_they_are_by_what_it_says(
     bodies: list[dict[str, Any]], labels: list[str], fields: list[str]
 ) -> None:
     query = {"labelSelector": [",".join(labels)], "fieldSelector": [",".join(fields)]}
-    selection = Selections().of(Request(method="GET", path="/", query=query), KIND, STORED)
+    selection = Selections().selection_for(Request(method="GET", path="/", query=query), KIND, STORED)
     for revision, body in enumerate(bodies, 1):
         pod = codec.decode(codec.encode({"apiVersion": "v1", "kind": "Pod", **body}), Pod).object
         kv = KeyValue("/registry/pods/default/a", STORED.encode(pod), revision, revision)

@@ -11,7 +11,7 @@ from mooring.base import logs
 log = logs.get(__name__)
 
 
-def is_kept() -> bool:
+def is_enabled() -> bool:
     return log.isEnabledFor(logging.INFO)
 
 

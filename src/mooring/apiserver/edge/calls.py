@@ -24,7 +24,7 @@ class Client:
 
     def __init__(self, address: str = "", peer: Mapping[str, Any] | None = None) -> None:
         self.address = address
-        self.user = users.of_certificate(peer) if peer else None
+        self.user = users.user_of_certificate(peer) if peer else None
         self.certificate_ends: float | None = None
         """When the certificate expires, in seconds since 1970."""
         with suppress(KeyError, ValueError):

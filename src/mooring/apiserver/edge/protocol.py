@@ -373,7 +373,7 @@ class HttpProtocol(asyncio.Protocol):
         self.connections.discard(self)  # the server waits for the request instead
         self._transport.write(encode_head(response))
         self._resume_reading()
-        connection = Connection.over(self._transport, bytes(self._early), self.limits.stalled_seconds)
+        connection = Connection.from_transport(self._transport, bytes(self._early), self.limits.stalled_seconds)
         served.ends_with_server = True
         try:
             await response.take_over(connection)

@@ -30,7 +30,7 @@ class Connection:
         self.sent = 0
 
     @classmethod
-    def over(cls, transport: asyncio.Transport, early: bytes, stalled_seconds: float) -> Self:
+    def from_transport(cls, transport: asyncio.Transport, early: bytes, stalled_seconds: float) -> Self:
         """Create a connection from a transport, replacing its protocol; `early` are bytes received already."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=CHUNK, loop=loop)

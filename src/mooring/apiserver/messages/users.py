@@ -58,7 +58,7 @@ def service_account_groups(namespace: str) -> list[str]:
     return [SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}"]
 
 
-def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
+def user_of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
     """Return the user in a verified client certificate (as `ssl` decodes it); None if it has no common name."""
     name, groups = "", []
     for part in peer.get("subject", ()):

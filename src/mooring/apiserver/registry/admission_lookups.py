@@ -70,7 +70,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
     """The service accounts that a new pod may name."""
 
     @classmethod
-    def of(cls, store: Store, decoded: DecodedCache) -> "AdmissionLookups":
+    def for_store(cls, store: Store, decoded: DecodedCache) -> "AdmissionLookups":
         return cls(
             store,
             decoded,

@@ -65,7 +65,7 @@ class ApiServices:
         """The change counter of the scheme at the last write."""
         self._writing = asyncio.Lock()
 
-    async def keep(self) -> None:
+    async def reconcile(self) -> None:
         """Create missing APIServices, and delete those of group-versions that are no longer served."""
         if self._kept == self._scheme.changes:
             return
@@ -76,12 +76,12 @@ class ApiServices:
             gone = [found[name] for name in found.keys() - wanted.keys()]
             await asyncio.gather(
                 *(
-                    _unless(errors.AlreadyExists, self._calls.create(each))
+                    _ignore_error(errors.AlreadyExists, self._calls.create(each))
                     for name, each in wanted.items()
                     if name not in found
                 ),
                 *(
-                    _unless(errors.NotFound, self._calls.delete(each))
+                    _ignore_error(errors.NotFound, self._calls.delete(each))
                     for each in gone
                     if AUTOMATIC in each.metadata.labels
                 ),
@@ -113,7 +113,7 @@ class ApiServices:
         )
 
 
-async def _unless(done: type[errors.StatusError], write: Awaitable[None]) -> None:
+async def _ignore_error(done: type[errors.StatusError], write: Awaitable[None]) -> None:
     """Await a write, ignoring one kind of error: the one which shows that another server was first."""
     with suppress(done):
         await write

@@ -111,7 +111,7 @@ class HandlerContext:
         self.create_check = create_check or (lambda *_: None)
         self._stored_as = stored_as
         self.decoded = decoded or DecodedCache()
-        self.lookups = lookups = AdmissionLookups.of(store, self.decoded)
+        self.lookups = lookups = AdmissionLookups.for_store(store, self.decoded)
         self.selections = Selections()
         self._known_specs = ValidSpecCache()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
@@ -166,7 +166,7 @@ class HandlerContext:
 
     def renderer_for(self, call: Call) -> Renderer:
         """Return the renderer of stored objects; for a kubelet, one that lowers new operators to old ones."""
-        return self._node_lowering.of(call.request, call.stored)
+        return self._node_lowering.renderer_for(call.request, call.stored)
 
     def strategy(self, stored: Stored) -> admission.Strategy[Any]:
         return strategy_of(stored.hub.type)

@@ -116,11 +116,11 @@ class Deletion(Write, eq=False):
         if not self.is_admitted and not _is_pending(obj, options):
             await deleting.admit(call, obj, options)
         before = replace(obj, metadata=replace(obj.metadata))
-        is_gone = not deleting.mark(obj, options)
+        is_gone = not deleting.mark_terminating(obj, options)
         value = kv.value if is_gone else await encode_object(call, obj, len(kv.value))
         if is_gone and not options.dry_run and isinstance(obj, Namespace):
             await context.clear_unserved(call.name)
-        charge = context.accounting.change(stored.hub, None, before, "") if is_gone else None
+        charge = context.accounting.usage_change(stored.hub, None, before, "") if is_gone else None
         if self.template is not None and charge is None and not call.warnings and not _requires_version(options):
             self.template.keep(stored, kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
@@ -248,7 +248,7 @@ class Deleting:
     async def delete_collection(self, call: Call) -> Response:
         """Delete all objects that a request's selectors match; respond with the list of them."""
         options = delete_options(call.request)
-        selection = self.context.selections.of(call.request, call.kind, call.stored)
+        selection = self.context.selections.selection_for(call.request, call.kind, call.stored)
         view = view_for(self.context, call)
         found = (await self._reading.scan(call, selection)).items
         shown = await self._delete_each(call, found, options)
@@ -289,7 +289,7 @@ class Deleting:
         tree = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         await self.context.admit(call, DELETE, None, obj, options=tree)
 
-    def mark(self, obj: Resource, options: DeleteOptions) -> bool:
+    def mark_terminating(self, obj: Resource, options: DeleteOptions) -> bool:
         """Set an object's deletion timestamp and finalizers; return whether it must remain until these are done."""
         metadata = obj.metadata
         metadata.finalizers = _finalizers(obj, options)

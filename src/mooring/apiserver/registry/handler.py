@@ -77,7 +77,7 @@ class Resources:
         """Stop serving the versions of a custom kind, and end the watches of its objects."""
         kinds = tuple(kinds)
         self.context.stop_serving(kinds)
-        self._watching.end_of(kinds)
+        self._watching.end_watches_of(kinds)
 
     async def delete_all(self, kind: Kind) -> bool:
         """Delete all objects of a custom kind; return whether none remains (finalizers may keep some)."""

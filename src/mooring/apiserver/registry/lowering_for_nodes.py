@@ -50,7 +50,7 @@ class NodeLowering:
         """By revision, the taints and labels that a lowered object depends on; False if equal for all nodes."""
         self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
 
-    def of(self, request: Request, stored: Stored) -> "Renderer":
+    def renderer_for(self, request: Request, stored: Stored) -> "Renderer":
         """Return the renderer for a request: one that lowers objects if the user is a node, else `stored`."""
         if stored.hub.type not in {Pod, PersistentVolume}:
             return stored

@@ -57,7 +57,7 @@ class Bind(Write, eq=False):
         def bound() -> bytes:
             return stored.encode(bind(stored.decode_as(Pod, kv), binding, now, labels))
 
-        now, labels = context.clock.now(), self.pods.labels(binding)
+        now, labels = context.clock.now(), self.pods.node_topology_labels(binding)
         value = await run(bound, is_long=takes_long(call, len(kv.value)))
         puts = () if self.options.dry_run else (Put(kv.key, value, expect=kv.mod_revision),)
         return Draft(puts, partial(_respond, call))
@@ -117,7 +117,7 @@ class Pods:
         await self._writer.execute_one(self._deleting.admitted_deletion(call, options))
         return respond(call, codec.encode(_SUCCESS), 201)
 
-    def labels(self, binding: Binding) -> Mapping[str, str]:
+    def node_topology_labels(self, binding: Binding) -> Mapping[str, str]:
         """Return the topology labels of a binding's node, which are added to the pod (`PodTopologyLabels`)."""
         if not self._context.options.pod_topology_labels:
             return {}

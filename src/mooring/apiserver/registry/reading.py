@@ -61,7 +61,7 @@ class Reading:
     async def list(self, call: Call) -> Response:
         request = call.request
         view = view_for(self._context, call)
-        selection = self._context.selections.of(request, call.kind, call.stored)
+        selection = self._context.selections.selection_for(request, call.kind, call.stored)
         wanted = list_version(call)
         page = await self._read_page(call, selection, wanted)
         if call.stored.needs_webhook:

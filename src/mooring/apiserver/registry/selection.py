@@ -148,7 +148,7 @@ class Selections:
     def __init__(self) -> None:
         self._readers: BoundedCache[tuple[Kind, Stored | None, bool], _Read] = BoundedCache(_MAX_READERS)
 
-    def of(self, request: Request, kind: Kind, stored: Stored, name: str = "") -> Selection:
+    def selection_for(self, request: Request, kind: Kind, stored: Stored, name: str = "") -> Selection:
         """Return a request's selectors; with `name`, only that object matches. Raise BadRequest if malformed."""
         labels, fields = _selectors_of(request, kind)
         if name:

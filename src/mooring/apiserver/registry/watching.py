@@ -71,7 +71,7 @@ class Watching:
         for watcher in list(self._open):
             watcher.close()
 
-    def end_of(self, kinds: Iterable[Kind]) -> None:
+    def end_watches_of(self, kinds: Iterable[Kind]) -> None:
         """End the watches of some kinds, which are served no longer or have a new definition."""
         if self._open:
             gone = set(kinds)
@@ -82,7 +82,7 @@ class Watching:
         if call.accepted.format == "yaml":
             raise errors.not_acceptable(["application/json;stream=watch", WATCH_TYPE])
         view = view_for(self.context, call, is_watch=True)
-        selection = self.context.selections.of(call.request, call.kind, call.stored, call.name)
+        selection = self.context.selections.selection_for(call.request, call.kind, call.stored, call.name)
         current = await self.context.store.revision()
         start = _parse_start(call, current)
         if start.after > current:

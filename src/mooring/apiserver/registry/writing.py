@@ -215,7 +215,7 @@ class Update(Write, eq=False):
         is_gone = is_deletable(new)
         charge = None
         if is_gone or value != kv.value:
-            charge = context.accounting.change(call.stored.hub, None if is_gone else new, old, part)
+            charge = context.accounting.usage_change(call.stored.hub, None if is_gone else new, old, part)
         if self.template is not None and charge is None and not call.warnings:
             self.template.keep(call.stored, kv, value, self.given, is_gone=is_gone)
         if is_gone:
@@ -344,7 +344,7 @@ class Writing:
                 raise errors.already_exists(call.kind.plural, name, group=call.kind.group)
             return Draft((), respond, settle=settle, value=value)
         put = Put(key, value, expect=0, ttl=ttl_of(obj))
-        return Draft((put,), respond, context.accounting.change(stored.hub, obj, None, ""), settle, value)
+        return Draft((put,), respond, context.accounting.usage_change(stored.hub, obj, None, ""), settle, value)
 
     async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
         """Allocate addresses that a Service lacks; return a function to call with the commit's result, or None."""

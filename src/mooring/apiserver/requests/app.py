@@ -246,7 +246,7 @@ class Application:
     ) -> list[Response]:
         """Return a response for each outcome of a batch, errors included; count and log each."""
         exchange.route = routes[0] if routes else exchange.route
-        if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
+        if self.audit or access_log.is_enabled() or not all(isinstance(outcome, Response) for outcome in outcomes):
             each = zip_longest(outcomes, requests, routes)
             return [self._finish_response(exchange, *one) for one in each]
         answers = cast("list[Response]", list(outcomes))
@@ -353,7 +353,7 @@ class Application:
                 return await answer(request, route)
             group = route.kind.group
             if group == API_SERVICES:
-                await self.api_services.keep()
+                await self.api_services.reconcile()
             response = await self.resources.handle(request, route)
             if group in _FOLLOWED and exchange.verb not in _READS:
                 await self._catch_up(route)

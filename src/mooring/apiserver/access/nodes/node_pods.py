@@ -88,7 +88,7 @@ class NodePods:
             pod = msgspec.json.decode(kv.value)
             node = pod["spec"].get("nodeName", "")
             if node:
-                self._nodes[node][kv.key] = references.of_pod(pod)
+                self._nodes[node][kv.key] = references.references_of_pod(pod)
                 self._node_of[kv.key] = node
 
     def _remove_pod(self, key: str) -> None:

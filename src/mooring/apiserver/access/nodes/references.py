@@ -20,7 +20,7 @@ class Reference(NamedTuple):
     name: str
 
 
-def of_pod(pod: Tree) -> frozenset[Reference]:
+def references_of_pod(pod: Tree) -> frozenset[Reference]:
     """Return references to the objects that a pod lets its node read; none for a mirror pod."""
     return frozenset() if MIRROR in pod["metadata"].get("annotations", {}) else named_by(pod)
 

@@ -136,7 +136,7 @@ class QuotaAccounting:
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
         """Raise Forbidden if quotas would refuse a write, for a dry run; nothing is charged."""
-        change = self.change(kind, new, old, subresource)
+        change = self.usage_change(kind, new, old, subresource)
         if change is not None:
             await self._store.revision()
             _charge_all(self.quotas(new.metadata.namespace), change)
@@ -145,7 +145,7 @@ class QuotaAccounting:
         """Return whether this server's copy of the store has no ResourceQuota in a namespace."""
         return not self._store.peek_all(self._stored.prefix_of(namespace))
 
-    def change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
+    def usage_change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
         """Return the change of quota usage by a write; None if no quota can count it, as for most writes."""
         obj = new or old
         if obj is None or not kind.namespaced:
