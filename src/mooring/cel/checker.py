@@ -12,20 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from . import operators as op
+from . import syntax
 from .library import Constant, Overload
 from .parser import Source
-from .syntax import (
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    StructExpr,
-    dotted_name,
-)
 from .types import (
     BOOL,
     BYTES,
@@ -77,7 +66,7 @@ class Declarations(NamedTuple):
         return None
 
 
-def check(source: Source, expr: Expr, declarations: Declarations, *, lenient: bool = False) -> None:
+def check(source: Source, expr: syntax.Expr, declarations: Declarations, *, lenient: bool = False) -> None:
     """Annotate the tree with types; report issues to the source."""
     checker = _Checker(source, declarations, lenient)
     checker.check(expr)
@@ -102,7 +91,7 @@ class _Checker:
         self._lenient = lenient
         self._bindings = Bindings()
         self._scopes: list[dict[str, Type]] = []
-        self._checked: list[Expr] = []
+        self._checked: list[syntax.Expr] = []
 
     def finish(self) -> None:
         """Resolve all type variables at the end; unbound ones become dyn."""
@@ -114,7 +103,7 @@ class _Checker:
         if not self._lenient:
             self._source.report(offset, message)
 
-    def check(self, expr: Expr) -> Type:
+    def check(self, expr: syntax.Expr) -> Type:
         found = _CHECKS[expr.__class__](self, expr)
         expr.type = DYN if self._lenient else found
         self._checked.append(expr)
@@ -122,7 +111,7 @@ class _Checker:
 
     # Names
 
-    def _ident(self, expr: Ident) -> Type:
+    def _ident(self, expr: syntax.Ident) -> Type:
         local = self._local(expr.name)
         if local is not None:
             return local
@@ -145,7 +134,7 @@ class _Checker:
                 return scope[name]
         return None
 
-    def _resolve(self, ident: Ident, name: str) -> Type | None:
+    def _resolve(self, ident: syntax.Ident, name: str) -> Type | None:
         for candidate in self._declarations.candidates(name):
             variable = self._declarations.variables.get(candidate)
             if variable is not None:
@@ -153,21 +142,21 @@ class _Checker:
                 return variable
             constant = self._declarations.constants.get(candidate)
             if constant is not None:
-                ident.constant = Literal(ident.id, ident.offset, constant.value)
+                ident.constant = syntax.Literal(ident.id, ident.offset, constant.value)
                 return constant.type
         return None
 
-    def _qualified_name(self, expr: Expr) -> str | None:
+    def _qualified_name(self, expr: syntax.Expr) -> str | None:
         """Return the dotted name that an expression spells, unless it starts with a local variable."""
-        name = dotted_name(expr)
+        name = syntax.dotted_name(expr)
         return name if name is not None and self._local(name.partition(".")[0]) is None else None
 
     # Selection
 
-    def _select(self, expr: Select) -> Type:
+    def _select(self, expr: syntax.Select) -> Type:
         name = None if expr.test_only else self._qualified_name(expr)
         if name is not None:
-            ident = Ident(expr.id, expr.offset, name)
+            ident = syntax.Ident(expr.id, expr.offset, name)
             found = self._resolve(ident, name)
             if found is not None:
                 ident.type = found
@@ -199,18 +188,18 @@ class _Checker:
             return ERROR
         return DYN
 
-    def _optional_select(self, call: Call) -> Type:
+    def _optional_select(self, call: syntax.Call) -> Type:
         operand = self._bindings.resolve(self.check(call.args[0]))
         self.check(call.args[1])
         name = call.args[1]
-        if not isinstance(name, Literal) or not isinstance(name.value, str):
+        if not isinstance(name, syntax.Literal) or not isinstance(name.value, str):
             self._report(name.offset, "unsupported optional field selection")
             return ERROR
         return _as_optional(self._field(call.offset, operand, name.value, optional=True))
 
     # Calls
 
-    def _call(self, call: Call) -> Type:
+    def _call(self, call: syntax.Call) -> Type:
         if call.function == op.OPTIONAL_SELECT:
             return self._optional_select(call)
         args: list[Type] = []
@@ -231,7 +220,7 @@ class _Checker:
         call.function = call.function.removeprefix(".")
         return self._overload(call, overloads, args)
 
-    def _overload(self, call: Call, overloads: Sequence[Overload], args: Sequence[Type]) -> Type:
+    def _overload(self, call: syntax.Call, overloads: Sequence[Overload], args: Sequence[Type]) -> Type:
         member = call.target is not None
         result: Type | None = None
         matching: list[Overload] = []
@@ -253,7 +242,7 @@ class _Checker:
             return ERROR
         return result
 
-    def _no_overload(self, call: Call, args: Sequence[Type]) -> None:
+    def _no_overload(self, call: syntax.Call, args: Sequence[Type]) -> None:
         shown = [str(self._bindings.resolve(each, open_as_dyn=True)) for each in args]
         target = f"{shown.pop(0)}." if call.target is not None else ""
         signature = f"{target}({', '.join(shown)})"
@@ -261,7 +250,7 @@ class _Checker:
 
     # Literals with parts
 
-    def _list(self, expr: ListExpr) -> Type:
+    def _list(self, expr: syntax.ListExpr) -> Type:
         element: Type | None = None
         for index, each in enumerate(expr.elements):
             found = self.check(each)
@@ -270,7 +259,7 @@ class _Checker:
             element = self._join_types(element, found)
         return list_of(element or self._bindings.variable())
 
-    def _map(self, expr: MapExpr) -> Type:
+    def _map(self, expr: syntax.MapExpr) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in expr.entries:
@@ -281,7 +270,7 @@ class _Checker:
             value = self._join_types(value, found)
         return map_of(key or self._bindings.variable(), value or self._bindings.variable())
 
-    def _unwrap_optional(self, expr: Expr, found: Type) -> Type:
+    def _unwrap_optional(self, expr: syntax.Expr, found: Type) -> Type:
         resolved = self._bindings.resolve(found)
         if resolved.is_optional:
             return resolved.params[0]
@@ -297,7 +286,7 @@ class _Checker:
             return more_general(previous, current)
         return DYN
 
-    def _struct(self, expr: StructExpr) -> Type:
+    def _struct(self, expr: syntax.StructExpr) -> Type:
         declared: ObjectType | None = None
         for candidate in self._declarations.candidates(expr.type_name):
             wrapper = WRAPPERS.get(candidate)
@@ -326,7 +315,7 @@ class _Checker:
 
     # Loops
 
-    def _comprehension(self, expr: Comprehension) -> Type:
+    def _comprehension(self, expr: syntax.Comprehension) -> Type:
         range_type = self._bindings.resolve(self.check(expr.iter_range))
         accumulated = self.check(expr.accu_init)
         self._scopes.append({expr.accu_var: accumulated})
@@ -338,7 +327,7 @@ class _Checker:
         self._scopes.pop()
         return self._bindings.resolve(result)
 
-    def _iteration_variables(self, expr: Comprehension, range_type: Type) -> dict[str, Type]:
+    def _iteration_variables(self, expr: syntax.Comprehension, range_type: Type) -> dict[str, Type]:
         first, second = DYN, DYN
         if range_type.kind is Kind.LIST:
             first, second = INT, range_type.params[0]
@@ -356,7 +345,7 @@ class _Checker:
             return {expr.iter_var: second if range_type.kind is Kind.LIST else first}
         return {expr.iter_var: first, expr.iter_var2: second}
 
-    def _assert(self, expr: Expr, found: Type, expected: Type) -> None:
+    def _assert(self, expr: syntax.Expr, found: Type, expected: Type) -> None:
         if not self._bindings.assign(expected, found):
             shown = self._bindings.resolve(expected, open_as_dyn=True), self._bindings.resolve(found, open_as_dyn=True)
             self._report(expr.offset, f"expected type '{shown[0]}' but found '{shown[1]}'")
@@ -366,13 +355,13 @@ def _as_optional(found: Type) -> Type:
     return found if found.is_optional else optional_of(found)
 
 
-_CHECKS: Final[Mapping[type[Expr], Callable[[_Checker, Any], Type]]] = {
-    Literal: lambda _, literal: _LITERALS[literal.value.__class__],
-    Call: _Checker._call,
-    Select: _Checker._select,
-    Ident: _Checker._ident,
-    ListExpr: _Checker._list,
-    MapExpr: _Checker._map,
-    StructExpr: _Checker._struct,
-    Comprehension: _Checker._comprehension,
+_CHECKS: Final[Mapping[type[syntax.Expr], Callable[[_Checker, Any], Type]]] = {
+    syntax.Literal: lambda _, literal: _LITERALS[literal.value.__class__],
+    syntax.Call: _Checker._call,
+    syntax.Select: _Checker._select,
+    syntax.Ident: _Checker._ident,
+    syntax.ListExpr: _Checker._list,
+    syntax.MapExpr: _Checker._map,
+    syntax.StructExpr: _Checker._struct,
+    syntax.Comprehension: _Checker._comprehension,
 }

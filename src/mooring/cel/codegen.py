@@ -26,24 +26,13 @@ from keyword import iskeyword
 from typing import Any, Final, NamedTuple
 
 from . import operators as op
-from . import values
+from . import syntax, values
 from .conversions import adapter
 from .dispatch import invoker
 from .fields import Accessor
 from .interpreter import Options
 from .standard import index_any, optional_index
 from .steps import items_of
-from .syntax import (
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    is_accumulator,
-)
 from .types import BOOL, STRING, Kind, Type
 from .values import Value
 
@@ -64,7 +53,7 @@ class Unsupported(Exception):  # noqa: N818  never leaves this module
     """Raised while generating source: the expression can only be interpreted."""
 
 
-def generate(expr: Expr, options: Options, strict: Evaluate) -> Evaluate:
+def generate(expr: syntax.Expr, options: Options, strict: Evaluate) -> Evaluate:
     """Return a function that evaluates the expression and falls back to `strict`."""
     generator = Generator(options)
     generator.names["strict"] = strict
@@ -146,7 +135,7 @@ class Generator:
         self._in_iterable = 0
         """Python allows no `:=` where a generator says what it iterates over."""
 
-    def compile_function(self, expr: Expr) -> Any:
+    def compile_function(self, expr: syntax.Expr) -> Any:
         """Compile the source that `function` writes; return the Python function."""
         try:
             code = compile(self.function(expr), "<cel>", "exec")
@@ -155,7 +144,7 @@ class Generator:
         exec(code, self.names)  # noqa: S102  the source is ours; what a user wrote enters it only by repr()
         return self.names["evaluate"]
 
-    def function(self, expr: Expr) -> str:
+    def function(self, expr: syntax.Expr) -> str:
         result = self._code(expr).source
         lines = ["def evaluate(bindings):", "    try:"]
         lines += [f"        {local} = {read}" for local, read in self._variables.values()]
@@ -176,38 +165,38 @@ class Generator:
         source = repr(value) if value.__class__ in _SPELLED else self._register("c", value)
         return Code(source, value, is_constant=True)
 
-    def _code(self, expr: Expr) -> Code:
+    def _code(self, expr: syntax.Expr) -> Code:
         match expr:
-            case Literal():
+            case syntax.Literal():
                 return self._constant(expr.value)
-            case Call():
+            case syntax.Call():
                 return self._call(expr)
-            case Select():
+            case syntax.Select():
                 return self._select(expr)
-            case Ident():
+            case syntax.Ident():
                 return self._ident(expr)
-            case ListExpr():
+            case syntax.ListExpr():
                 return self._list(expr)
-            case MapExpr():
+            case syntax.MapExpr():
                 return self._map(expr)
-            case Comprehension():
+            case syntax.Comprehension():
                 return Code(self._bind_source(expr) if expr.is_bind else self._loop(expr))
         raise Unsupported  # messages are rare: leave them to the interpreter
 
-    def _source(self, expr: Expr) -> str:
+    def _source(self, expr: syntax.Expr) -> str:
         return self._code(expr).source
 
-    def _lazy(self, expr: Expr, *, condition: bool = False) -> str:
+    def _lazy(self, expr: syntax.Expr, *, condition: bool = False) -> str:
         """Return the source of a subexpression that may be evaluated never, once or often."""
         return self._condition(expr) if condition else self._source(expr)
 
-    def _condition(self, expr: Expr) -> str:
+    def _condition(self, expr: syntax.Expr) -> str:
         source = self._source(expr)
         return source if expr.type == BOOL else f"boolean({source})"
 
     # Names and fields
 
-    def _ident(self, expr: Ident) -> Code:
+    def _ident(self, expr: syntax.Ident) -> Code:
         if expr.constant is not None:
             return self._constant(expr.constant.value)
         if expr.variable is not None:
@@ -225,7 +214,7 @@ class Generator:
             self._variables[name] = f"v{len(self._variables)}", read
         return self._variables[name][0]
 
-    def _select(self, expr: Select) -> Code:
+    def _select(self, expr: syntax.Select) -> Code:
         if expr.resolved is not None:
             return self._ident(expr.resolved)
         operand, name, type_ = self._source(expr.operand), expr.name, expr.operand.type
@@ -252,16 +241,16 @@ class Generator:
             otherwise = f"({found} if ({found} := {operand}.{attribute}) is not None else {otherwise})"
         return f"({entry} if {operand}.__class__ is dict else {otherwise})"
 
-    def _optional_select(self, call: Call) -> Code:
+    def _optional_select(self, call: syntax.Call) -> Code:
         operand, name = call.args
-        if not isinstance(name, Literal):
+        if not isinstance(name, syntax.Literal):
             raise Unsupported
         accessor = Accessor(operand.type, name.value, self._options.objects)
         return Code(f"{self._register('f', accessor.read_optional)}({self._source(operand)})")
 
     # Calls
 
-    def _call(self, call: Call) -> Code:
+    def _call(self, call: syntax.Call) -> Code:
         match call.function:
             case op.AND | op.OR:
                 word = "and" if call.function == op.AND else "or"
@@ -283,7 +272,7 @@ class Generator:
         folded = self._fold_call(call, args)
         return folded if folded is not None else Code(self._operation(call, args))
 
-    def _lazy_call(self, call: Call) -> Code:
+    def _lazy_call(self, call: syntax.Call) -> Code:
         impl = call.overloads[0].impl
         if invoker(call) is not impl:
             raise Unsupported
@@ -291,7 +280,7 @@ class Generator:
         sources = [self._source(each) for each in eager]
         return Code(f"{self._register('f', impl)}({', '.join(sources)}, lambda: {self._lazy(last)})")
 
-    def _fold_call(self, call: Call, args: Sequence[Code]) -> Code | None:
+    def _fold_call(self, call: syntax.Call, args: Sequence[Code]) -> Code | None:
         """Return the result of a call with constant arguments, if it is cheap and does not fail."""
         overload = call.overloads[0]
         if overload.cost.counts_result or not all(arg.is_constant for arg in args):
@@ -304,7 +293,7 @@ class Generator:
         except Exception:
             return None
 
-    def _operation(self, call: Call, args: Sequence[Code]) -> str:
+    def _operation(self, call: syntax.Call, args: Sequence[Code]) -> str:
         sources = [arg.source for arg in args]
         types = [operand.type for operand in call.operands]
         match call.function:
@@ -337,7 +326,7 @@ class Generator:
             return f"({args[0].source} in {items})"
         return f"contains({args[1].source}, {args[0].source})"
 
-    def _invocation(self, call: Call, sources: list[str]) -> str:
+    def _invocation(self, call: syntax.Call, sources: list[str]) -> str:
         overload = call.overloads[0]
         known = invoker(call) is overload.impl
         if known and overload.inline is not None:
@@ -355,7 +344,7 @@ class Generator:
 
     # Lists and maps
 
-    def _list(self, expr: ListExpr) -> Code:
+    def _list(self, expr: syntax.ListExpr) -> Code:
         elements = [self._code(each) for each in expr.elements]
         if expr.optional:
             items = ", ".join(f"({each.source}, {index in expr.optional})" for index, each in enumerate(elements))
@@ -364,7 +353,7 @@ class Generator:
             return self._constant([each.value for each in elements])
         return Code(f"[{', '.join(each.source for each in elements)}]")
 
-    def _map(self, expr: MapExpr) -> Code:
+    def _map(self, expr: syntax.MapExpr) -> Code:
         entries = [(self._code(each.key), self._code(each.value), each.optional) for each in expr.entries]
         if any(optional for _, _, optional in entries):
             items = ", ".join(f"({key.source}, {value.source}, {optional})" for key, value, optional in entries)
@@ -374,7 +363,7 @@ class Generator:
 
     # Loops
 
-    def _bind_source(self, expr: Comprehension) -> str:
+    def _bind_source(self, expr: syntax.Comprehension) -> str:
         value = self._source(expr.accu_init)
         name = self._local()
         self._scopes.append({expr.accu_var: name})
@@ -382,7 +371,7 @@ class Generator:
         self._scopes.pop()
         return f"(lambda {name}: {body})({value})"
 
-    def _loop(self, expr: Comprehension) -> str:
+    def _loop(self, expr: syntax.Comprehension) -> str:
         self._in_iterable += 1
         container = self._source(expr.iter_range)
         self._in_iterable -= 1
@@ -396,9 +385,9 @@ class Generator:
         self._scopes.pop()
         result = self._source(expr.result)
         self._scopes.pop()
-        return gathered if is_accumulator(expr.result) else f"(lambda {accu}: {result})({gathered})"
+        return gathered if syntax.is_accumulator(expr.result) else f"(lambda {accu}: {result})({gathered})"
 
-    def _items_source(self, expr: Comprehension, container: str) -> str:
+    def _items_source(self, expr: syntax.Comprehension, container: str) -> str:
         """Return the source of the items of a loop: keys or items, or pairs with two variables."""
         type_ = expr.iter_range.type
         if type_.kind is Kind.LIST:
@@ -407,40 +396,45 @@ class Generator:
             return container if expr.iter_var2 is None else f"{container}.items()"
         return f"items({container})" if expr.iter_var2 is None else f"pairs({container})"
 
-    def _quantifier_source(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
+    def _quantifier_source(self, expr: syntax.Comprehension, container: str, targets: Sequence[str]) -> str | None:
         if expr.quantifier is None:
             return None
         word = "any" if expr.quantifier.decisive else "all"
         verdict = self._lazy(expr.quantifier.predicate, condition=True)
         return f"{word}({verdict} for {', '.join(targets)} in {self._items_source(expr, container)})"
 
-    def _collect_source(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
+    def _collect_source(self, expr: syntax.Comprehension, container: str, targets: Sequence[str]) -> str | None:
         """Return the source for `map`, `filter` and `exists_one`: append to the accumulator, perhaps on a condition."""
         step = expr.step
         test = ""
-        if isinstance(step, Call) and step.function == op.CONDITIONAL and is_accumulator(step.args[2]):
+        if isinstance(step, syntax.Call) and step.function == op.CONDITIONAL and syntax.is_accumulator(step.args[2]):
             test = f" if {self._lazy(step.args[0], condition=True)}"
             step = step.args[1]
-        if not isinstance(step, Call) or step.function != op.ADD or not is_accumulator(step.args[0]):
+        if not isinstance(step, syntax.Call) or step.function != op.ADD or not syntax.is_accumulator(step.args[0]):
             return None
         added, init = step.args[1], expr.accu_init
         loop = f"for {', '.join(targets)} in {self._items_source(expr, container)}{test}"
         if (
-            isinstance(init, ListExpr)
+            isinstance(init, syntax.ListExpr)
             and not init.elements
-            and isinstance(added, ListExpr)
+            and isinstance(added, syntax.ListExpr)
             and len(added.elements) == 1
         ):
             return None if added.optional else f"[{self._added_source(step)} {loop}]"
-        if isinstance(init, Literal) and init.value == 0 and isinstance(added, Literal) and added.value == 1:
+        if (
+            isinstance(init, syntax.Literal)
+            and init.value == 0
+            and isinstance(added, syntax.Literal)
+            and added.value == 1
+        ):
             return f"sum([{self._added_source(step)} {loop}])"
         return None
 
-    def _added_source(self, step: Call) -> str:
+    def _added_source(self, step: syntax.Call) -> str:
         added = step.args[1]
-        return self._source(added.elements[0] if isinstance(added, ListExpr) else added)
+        return self._source(added.elements[0] if isinstance(added, syntax.ListExpr) else added)
 
-    def _fold_source(self, expr: Comprehension, container: str, targets: Sequence[str], accu: str) -> str:
+    def _fold_source(self, expr: syntax.Comprehension, container: str, targets: Sequence[str], accu: str) -> str:
         items = self._items_source(expr, container)
         condition, step = self._lazy(expr.condition, condition=True), self._lazy(expr.step)
         init = self._code(expr.accu_init)

@@ -12,22 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from . import costs
+from . import costs, syntax
 from . import operators as op
 from .costs import MAX, ONE, UNKNOWN, ZERO, Argument, CallCost, CallEstimate, Range, exactly
 from .library import Overload
-from .syntax import (
-    ACCUMULATOR,
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    StructExpr,
-)
 from .types import Kind, Type
 from .values import size_of
 
@@ -62,7 +50,7 @@ _SPLITS: Final = frozenset({"string_split_string", "string_split_string_int"})
 _JOINS: Final = frozenset({"add_string", "add_bytes", "add_list"})
 
 
-def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type, CallCost]) -> Range:
+def estimate(expr: syntax.Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type, CallCost]) -> Range:
     """Return the range of costs of evaluating the expression."""
     found = _Estimator(sizes, has_cost, equality).cost(expr)
     if found.max < _UNBOUNDED:
@@ -85,43 +73,43 @@ class _Estimator:
         self._parts: dict[int, Range] = {}
         self._locals: dict[str, list[_Local]] = {}
 
-    def cost(self, expr: Expr) -> Range:
+    def cost(self, expr: syntax.Expr) -> Range:
         match expr:
-            case Literal():
+            case syntax.Literal():
                 return ZERO
-            case Ident():
+            case syntax.Ident():
                 return self._ident(expr)
-            case Select():
+            case syntax.Select():
                 return self._select(expr)
-            case Call():
+            case syntax.Call():
                 return self._call(expr)
-            case ListExpr():
+            case syntax.ListExpr():
                 return self._list(expr)
-            case MapExpr():
+            case syntax.MapExpr():
                 return self._map(expr)
-            case StructExpr():
+            case syntax.StructExpr():
                 total = exactly(costs.STRUCT)
                 for each in expr.fields:
                     total = total.plus(self.cost(each.value))
                 return total
-            case Comprehension():
+            case syntax.Comprehension():
                 return self._bind(expr) if expr.is_bind else self._loop(expr)
         raise TypeError(expr)
 
     # Names and fields
 
-    def _ident(self, expr: Ident) -> Range:
+    def _ident(self, expr: syntax.Ident) -> Range:
         local = self._local(expr)
         self._paths[expr.id] = local.path if local is not None else (expr.variable or expr.name,)
         return exactly(costs.IDENT)
 
-    def _local(self, expr: Expr) -> _Local | None:
-        if not isinstance(expr, Ident) or expr.variable is not None or expr.constant is not None:
+    def _local(self, expr: syntax.Expr) -> _Local | None:
+        if not isinstance(expr, syntax.Ident) or expr.variable is not None or expr.constant is not None:
             return None
         stack = self._locals.get(expr.name)
         return stack[-1] if stack else None
 
-    def _select(self, expr: Select) -> Range:
+    def _select(self, expr: syntax.Select) -> Range:
         if expr.resolved is not None:
             total = self._ident(expr.resolved)
             self._paths[expr.id] = self._paths[expr.resolved.id]
@@ -134,13 +122,13 @@ class _Estimator:
         self._paths[expr.id] = (*self._path(expr.operand), expr.name)
         return total
 
-    def _path(self, expr: Expr) -> Path:
+    def _path(self, expr: syntax.Expr) -> Path:
         local = self._local(expr)
         return local.path if local is not None else self._paths.get(expr.id, ())
 
     # Calls
 
-    def _call(self, call: Call) -> Range:
+    def _call(self, call: syntax.Call) -> Range:
         if call.function == "dyn" and len(call.args) == 1:
             total = ONE.plus(self.cost(call.args[0]))
             self._copy_sizes(call, call.args[0])
@@ -172,13 +160,13 @@ class _Estimator:
             self._known[call.id] = result
         return total.plus(call_cost)
 
-    def _conditional(self, call: Call, each_cost: Sequence[Range]) -> Range:
+    def _conditional(self, call: syntax.Call, each_cost: Sequence[Range]) -> Range:
         _condition, yes, no = call.args
         self._known[call.id] = self._size_or_unknown(yes).union(self._size_or_unknown(no))
         self._join_entries(call, yes, no)
         return each_cost[0].plus(each_cost[1].union(each_cost[2]))
 
-    def _overload(self, call: Call, overload: Overload, args: Sequence[Argument]) -> CallEstimate:
+    def _overload(self, call: syntax.Call, overload: Overload, args: Sequence[Argument]) -> CallEstimate:
         if overload.id in _JOINS:
             self._join_entries(call, *call.args)
         if self._bounds_parts and overload.id in _SPLITS:
@@ -190,23 +178,23 @@ class _Estimator:
                 return special.estimate(args)
         return overload.cost.estimate(args)
 
-    def _index(self, call: Call, overload: Overload) -> Range | None:
+    def _index(self, call: syntax.Call, overload: Overload) -> Range | None:
         step = "@items" if overload.id == "index_list" else "@values"
         self._paths[call.id] = (*self._path(call.args[0]), step)
         entries = self._entries_of(call.args[0])
         return entries.value if entries is not None else None
 
-    def _argument(self, expr: Expr) -> Argument:
+    def _argument(self, expr: syntax.Expr) -> Argument:
         element = UNKNOWN
         if expr.type.kind is Kind.LIST:
             path = self._path(expr)
-            declared = self._sizes((*path, "@items")) if path and path[0] != ACCUMULATOR else None
+            declared = self._sizes((*path, "@items")) if path and path[0] != syntax.ACCUMULATOR else None
             element = declared or self._parts.get(expr.id, UNKNOWN)
         return Argument(expr, self._size_or_unknown(expr), element)
 
     # Lists, maps and loops
 
-    def _list(self, expr: ListExpr) -> Range:
+    def _list(self, expr: syntax.ListExpr) -> Range:
         total = exactly(costs.LIST)
         item = _NOTHING if expr.elements else ZERO
         for each in expr.elements:
@@ -215,7 +203,7 @@ class _Estimator:
         self._entries[expr.id] = Entries(True, ONE, item)
         return total
 
-    def _map(self, expr: MapExpr) -> Range:
+    def _map(self, expr: syntax.MapExpr) -> Range:
         total = exactly(costs.MAP)
         key, value = (_NOTHING, _NOTHING) if expr.entries else (ZERO, ZERO)
         for entry in expr.entries:
@@ -225,7 +213,7 @@ class _Estimator:
         self._entries[expr.id] = Entries(False, key, value)
         return total
 
-    def _loop(self, expr: Comprehension) -> Range:
+    def _loop(self, expr: syntax.Comprehension) -> Range:
         total = self.cost(expr.iter_range).plus(self.cost(expr.accu_init))
         self._push(expr.accu_var, self._local_of(expr.accu_init))
         names = self._iteration_variables(expr)
@@ -238,15 +226,15 @@ class _Estimator:
         total = total.plus(self.cost(expr.result))
         self._locals[expr.accu_var].pop()
         times = self._size_or_unknown(expr.iter_range)
-        if isinstance(expr.accu_init, Literal):
+        if isinstance(expr.accu_init, syntax.Literal):
             self._known[expr.id] = exactly(size_of(expr.accu_init.value))
-        elif isinstance(expr.accu_init, ListExpr | MapExpr):
+        elif isinstance(expr.accu_init, syntax.ListExpr | syntax.MapExpr):
             self._known[expr.id] = times
             if step_entries is not None:
                 self._entries[expr.id] = step_entries
         return total.plus(times.times(each))
 
-    def _bind(self, expr: Comprehension) -> Range:
+    def _bind(self, expr: syntax.Comprehension) -> Range:
         total = self.cost(expr.iter_range).plus(self.cost(expr.accu_init))
         self._push(expr.accu_var, self._local_of(expr.accu_init))
         total = total.plus(self.cost(expr.result))
@@ -257,10 +245,10 @@ class _Estimator:
     def _push(self, name: str, local: _Local) -> None:
         self._locals.setdefault(name, []).append(local)
 
-    def _local_of(self, expr: Expr) -> _Local:
+    def _local_of(self, expr: syntax.Expr) -> _Local:
         return _Local(self._path(expr), self._size(expr), self._entries_of(expr))
 
-    def _iteration_variables(self, expr: Comprehension) -> dict[str, _Local]:
+    def _iteration_variables(self, expr: syntax.Comprehension) -> dict[str, _Local]:
         entries = self._entries_of(expr.iter_range)
         is_list = entries.is_list if entries is not None else expr.iter_range.type.kind is Kind.LIST
         path = self._path(expr.iter_range)
@@ -272,22 +260,22 @@ class _Estimator:
 
     # Sizes
 
-    def _size_or_unknown(self, expr: Expr) -> Range:
+    def _size_or_unknown(self, expr: syntax.Expr) -> Range:
         return self._size(expr) or UNKNOWN
 
-    def _size(self, expr: Expr) -> Range | None:
+    def _size(self, expr: syntax.Expr) -> Range | None:
         known = self._known.get(expr.id)
         if known is not None:
             return known
         match expr:
-            case Literal():
+            case syntax.Literal():
                 return exactly(size_of(expr.value))
-            case ListExpr():
+            case syntax.ListExpr():
                 return exactly(len(expr.elements))
-            case MapExpr():
+            case syntax.MapExpr():
                 return exactly(len(expr.entries))
         path = self._path(expr)
-        declared = self._sizes(path) if path and path[0] != ACCUMULATOR else None
+        declared = self._sizes(path) if path and path[0] != syntax.ACCUMULATOR else None
         if declared is not None:
             self._known[expr.id] = declared
             return declared
@@ -296,19 +284,19 @@ class _Estimator:
         local = self._local(expr)
         return local.size if local is not None else None
 
-    def _entries_of(self, expr: Expr) -> Entries | None:
+    def _entries_of(self, expr: syntax.Expr) -> Entries | None:
         known = self._entries.get(expr.id)
         if known is not None:
             return known
         local = self._local(expr)
         return local.entries if local is not None else None
 
-    def _join_entries(self, into: Expr, a: Expr, b: Expr) -> None:
+    def _join_entries(self, into: syntax.Expr, a: syntax.Expr, b: syntax.Expr) -> None:
         left, right = self._entries_of(a), self._entries_of(b)
         if left is not None and right is not None:
             self._entries[into.id] = left.union(right)
 
-    def _copy_sizes(self, into: Expr, source: Expr) -> None:
+    def _copy_sizes(self, into: syntax.Expr, source: syntax.Expr) -> None:
         size, entries = self._size(source), self._entries_of(source)
         if size is not None:
             self._known[into.id] = size

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from . import costs, steps
+from . import costs, steps, syntax
 from . import operators as op
 from .conversions import adapter
 from .costs import CallCost
@@ -29,18 +29,6 @@ from .library import Overload
 from .regex import compile_pattern
 from .standard import FOLDED
 from .steps import Attribute, Constant, Failure, Frame, Invocation, Loop, Plan, Quantifier, Run, Step
-from .syntax import (
-    Call,
-    Comprehension,
-    Expr,
-    Ident,
-    ListExpr,
-    Literal,
-    MapExpr,
-    Select,
-    StructExpr,
-    is_accumulator,
-)
 from .types import ObjectType, Type
 from .values import Optional, Struct, Value, contains, is_key, map_of_pairs
 from .wrappers import FIELD, WRAPPERS
@@ -81,7 +69,7 @@ class Interpreter(NamedTuple):
         return value, frame.cost
 
 
-def plan(expr: Expr, options: Options) -> Interpreter:
+def plan(expr: syntax.Expr, options: Options) -> Interpreter:
     """Plan an expression. Raise `FoldingError` if a constant part has no value."""
     planner = _Planner(options)
     run = planner.plan(expr).run
@@ -94,12 +82,12 @@ class _Planner:
         self._scopes: list[dict[str, int]] = []
         self.slots = 0
 
-    def plan(self, expr: Expr) -> Plan:
+    def plan(self, expr: syntax.Expr) -> Plan:
         return _PLANS[expr.__class__](self, expr)
 
     # Attributes
 
-    def _ident(self, expr: Ident) -> Plan:
+    def _ident(self, expr: syntax.Ident) -> Plan:
         if expr.constant is not None:
             return Constant(expr.constant.value)
         if expr.variable is not None:
@@ -112,7 +100,7 @@ class _Planner:
     def _attribute(self, plan: Plan) -> Attribute:
         return plan if isinstance(plan, Attribute) else Attribute(plan.run)
 
-    def _select(self, expr: Select) -> Plan:
+    def _select(self, expr: syntax.Select) -> Plan:
         if expr.resolved is not None:
             return self._ident(expr.resolved)
         operand = self._attribute(self.plan(expr.operand))
@@ -127,7 +115,7 @@ class _Planner:
         walk = steps.optional_step(operand.walk, lambda value, _frame: accessor.find(value))
         return Attribute(walk, operand.own_cost, optional=True)
 
-    def _index(self, call: Call, *, optional: bool) -> Plan:
+    def _index(self, call: syntax.Call, *, optional: bool) -> Plan:
         operand = self._attribute(self.plan(call.args[0]))
         index = self.plan(call.args[1])
         get = index.resolve if isinstance(index, Attribute) else index.run
@@ -136,14 +124,14 @@ class _Planner:
             return Attribute(walk, operand.own_cost, optional=True)
         return Attribute(steps.index_step(operand.walk, get), operand.own_cost)
 
-    def _conditional(self, call: Call) -> Plan:
+    def _conditional(self, call: syntax.Call) -> Plan:
         condition, *branches = map(self.plan, call.args)
         yes, no = (each.resolve if isinstance(each, Attribute) else each.run for each in branches)
         return Attribute(steps.conditional(condition.run, yes, no), own_cost=0)
 
     # Calls
 
-    def _call(self, call: Call) -> Plan:
+    def _call(self, call: syntax.Call) -> Plan:
         match call.function:
             case op.AND:
                 return Step(steps.logic(self.plan(call.args[0]).run, self.plan(call.args[1]).run, decisive=False))
@@ -168,13 +156,13 @@ class _Planner:
                 return folded
         return self._strict(call, args)
 
-    def _optional_select(self, call: Call) -> Plan:
+    def _optional_select(self, call: syntax.Call) -> Plan:
         operand, name = self._attribute(self.plan(call.args[0])), call.args[1]
-        if not isinstance(name, Literal):
+        if not isinstance(name, syntax.Literal):
             return Step(steps.unbound)
         return self._optional_field(operand, Accessor(call.args[0].type, name.value, self._options.objects))
 
-    def _fold_constant(self, call: Call, args: Sequence[Plan]) -> Plan | None:
+    def _fold_constant(self, call: syntax.Call, args: Sequence[Plan]) -> Plan | None:
         """Evaluate what cel-go evaluates at compile time: conversions of constants, and `x in [constants]`."""
         if call.function == op.IN and isinstance(args[1], Constant) and isinstance(args[1].value, list):
             items = args[1].value
@@ -189,7 +177,7 @@ class _Planner:
                 raise FoldingError(as_error(problem).message) from None
         return None
 
-    def _strict(self, call: Call, args: Sequence[Plan]) -> Plan:
+    def _strict(self, call: syntax.Call, args: Sequence[Plan]) -> Plan:
         runs = [each.run for each in args]
         overloads = call.overloads
         if overloads[0].lazy:
@@ -202,7 +190,7 @@ class _Planner:
 
     # Lists, maps and messages
 
-    def _list(self, expr: ListExpr) -> Plan:
+    def _list(self, expr: syntax.ListExpr) -> Plan:
         elements = [self.plan(each) for each in expr.elements]
         optional = expr.optional
         if self._options.optimize and not optional and all(isinstance(each, Constant) for each in elements):
@@ -224,7 +212,7 @@ class _Planner:
 
         return Step(run)
 
-    def _map(self, expr: MapExpr) -> Plan:
+    def _map(self, expr: syntax.MapExpr) -> Plan:
         entries = [(self.plan(each.key), self.plan(each.value), each.optional) for each in expr.entries]
         if self._options.optimize and all(
             isinstance(key, Constant) and isinstance(value, Constant) and not optional
@@ -253,7 +241,7 @@ class _Planner:
 
         return Step(run)
 
-    def _struct(self, expr: StructExpr) -> Plan:
+    def _struct(self, expr: syntax.StructExpr) -> Plan:
         wrapper = WRAPPERS.get(expr.type_name)
         if wrapper is None and expr.type_name not in self._options.objects:
             return Step(steps.unbound)
@@ -282,7 +270,7 @@ class _Planner:
 
     # Loops
 
-    def _comprehension(self, expr: Comprehension) -> Plan:
+    def _comprehension(self, expr: syntax.Comprehension) -> Plan:
         iter_range, init = self.plan(expr.iter_range), self._plan_accumulator(expr.accu_init)
         accu = self._slot()
         self._scopes.append({expr.accu_var: accu})
@@ -296,7 +284,7 @@ class _Planner:
             predicate = self.plan(expr.quantifier.predicate).run
             del self._scopes[-2:]
             return Step(Quantifier(iter_range.run, predicate, expr.quantifier.decisive, *slots[1:]).run)
-        always = isinstance(expr.condition, Literal) and expr.condition.value is True
+        always = isinstance(expr.condition, syntax.Literal) and expr.condition.value is True
         condition = None if always else self.plan(expr.condition).run
         step = self._step(expr, accu)
         self._scopes.pop()
@@ -308,7 +296,7 @@ class _Planner:
         self.slots += 1
         return self.slots - 1
 
-    def _plan_accumulator(self, init: Expr) -> Run:
+    def _plan_accumulator(self, init: syntax.Expr) -> Run:
         """Return the initial accumulator; copy lists and maps, because later steps modify them in place."""
         planned = self.plan(init)
         if isinstance(planned, Constant) and isinstance(planned.value, list | dict):
@@ -316,35 +304,35 @@ class _Planner:
             return lambda _frame: make()
         return planned.run
 
-    def _step(self, expr: Comprehension, accu: int) -> Run:
+    def _step(self, expr: syntax.Comprehension, accu: int) -> Run:
         """Plan a loop step; `accumulator + [x]` appends in place, because no other code sees the accumulator."""
-        if not isinstance(expr.accu_init, ListExpr):
+        if not isinstance(expr.accu_init, syntax.ListExpr):
             return self.plan(expr.step).run
         return self._appending(expr.step, accu)
 
-    def _appending(self, step: Expr, accu: int) -> Run:
-        if isinstance(step, Call) and step.function == op.CONDITIONAL and is_accumulator(step.args[2]):
+    def _appending(self, step: syntax.Expr, accu: int) -> Run:
+        if isinstance(step, syntax.Call) and step.function == op.CONDITIONAL and syntax.is_accumulator(step.args[2]):
             changed = self._appending(step.args[1], accu)
             return steps.conditional(self.plan(step.args[0]).run, changed, steps.local(accu))
         if (
-            isinstance(step, Call)
+            isinstance(step, syntax.Call)
             and step.function == op.ADD
-            and is_accumulator(step.args[0])
-            and isinstance(step.args[1], ListExpr)
+            and syntax.is_accumulator(step.args[0])
+            and isinstance(step.args[1], syntax.ListExpr)
         ):
             return steps.append(accu, self.plan(step.args[1]).run)
         return self.plan(step).run
 
 
-_PLANS: Final[Mapping[type[Expr], Callable[[_Planner, Any], Plan]]] = {
-    Literal: lambda _, literal: Constant(literal.value),
-    Call: _Planner._call,
-    Select: _Planner._select,
-    Ident: _Planner._ident,
-    ListExpr: _Planner._list,
-    MapExpr: _Planner._map,
-    StructExpr: _Planner._struct,
-    Comprehension: _Planner._comprehension,
+_PLANS: Final[Mapping[type[syntax.Expr], Callable[[_Planner, Any], Plan]]] = {
+    syntax.Literal: lambda _, literal: Constant(literal.value),
+    syntax.Call: _Planner._call,
+    syntax.Select: _Planner._select,
+    syntax.Ident: _Planner._ident,
+    syntax.ListExpr: _Planner._list,
+    syntax.MapExpr: _Planner._map,
+    syntax.StructExpr: _Planner._struct,
+    syntax.Comprehension: _Planner._comprehension,
 }
 
 
