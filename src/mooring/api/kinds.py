@@ -166,7 +166,7 @@ class Kind:
     has_status: bool = field(init=False)
     stored: bool = field(init=False)
     """Whether objects of the kind are stored; others are requests such as reviews."""
-    subresource: Callable[[str], Subresource | None] = field(init=False)
+    subresource: Callable[[str], Subresource | None] = field(init=False, repr=False)
     """A function that returns the subresource with a name; None if there is none."""
 
     def __post_init__(self) -> None:
