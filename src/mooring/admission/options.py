@@ -5,7 +5,7 @@ object: ``pod/rules.py`` finds what an object uses already.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -47,13 +47,10 @@ def _load_environments(subject: str) -> "Environments":
     return environments
 
 
-def _build_rule_environment_factory(version: Version) -> "Callable[[], Environment]":
-    def build_environment() -> "Environment":
-        from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_load_environments`
+def _build_rule_environment(version: Version) -> "Environment":
+    from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_load_environments`
 
-        return base_environment(version)
-
-    return build_environment
+    return base_environment(version)
 
 
 class PolicyEnvironment(Protocol):
@@ -63,16 +60,13 @@ class PolicyEnvironment(Protocol):
         pass
 
 
-def _build_policy_environment_factory(version: Version | None) -> PolicyEnvironment:
-    def build_environment(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
-        from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_load_environments`
+def _build_policy_environment(version: Version | None, **features: bool) -> "Environment":
+    from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_load_environments`
 
-        return admission_environment(version, params=params, authorizer=authorizer, patches=patches)
-
-    return build_environment
+    return admission_environment(version, **features)
 
 
-stored_policies = _build_policy_environment_factory(None)
+stored_policies: PolicyEnvironment = partial(_build_policy_environment, None)
 """The CEL environments for stored policy expressions and for evaluating them, with every library of this release."""
 
 
@@ -80,7 +74,7 @@ class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The CEL libraries and formats that new CustomResourceDefinition schemas may use at a compatibility version."""
 
     new_rules: Callable[[], "Environment"] = msgspec.field(
-        default_factory=lambda: _build_rule_environment_factory(BINARY.minus(1))
+        default_factory=lambda: partial(_build_rule_environment, BINARY.minus(1))
     )
     """The CEL environment for new rules: that of the minimum compatibility version."""
     new_formats: bool = True
@@ -131,7 +125,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
     new_policies: PolicyEnvironment = msgspec.field(
-        default_factory=lambda: _build_policy_environment_factory(BINARY.minus(1))
+        default_factory=lambda: partial(_build_policy_environment, BINARY.minus(1))
     )
     """The CEL environments for new expressions of policies and match conditions."""
     static_names: bool = True
@@ -241,9 +235,9 @@ def for_component(component: Component) -> AdmissionOptions:
         relaxed_dns_searches=RELAXED_DNS_SEARCHES.is_on(component),
         container_restart_policy=CONTAINER_RESTART_POLICY.is_on(component),
         custom=CustomOptions(
-            new_rules=_build_rule_environment_factory(compatible), new_formats=compatible >= NEW_FORMATS
+            new_rules=partial(_build_rule_environment, compatible), new_formats=compatible >= NEW_FORMATS
         ),
-        new_policies=_build_policy_environment_factory(compatible),
+        new_policies=partial(_build_policy_environment, compatible),
         expression_checks=get_expression_checks(compatible, forced=on(gates.CEL)),
         release_fields=build_release_fields(component.versions.emulation, compatible, off, too_new),
     )

@@ -51,7 +51,13 @@ class _ConfigurationStrategy(Strategy[T]):
 
     def default(self, obj: T) -> None:
         for webhook in obj.webhooks:
-            _default_webhook(webhook)
+            set_missing(webhook, failure_policy=v1.FAIL, match_policy=v1.EQUIVALENT, timeout_seconds=_USUAL_TIMEOUT)
+            set_missing(webhook, namespace_selector=LabelSelector(), object_selector=LabelSelector())
+            if isinstance(webhook, v1.MutatingWebhook):
+                set_missing(webhook, reinvocation_policy=v1.NEVER)
+            rules.default_match_rules(webhook.rules)
+            if webhook.client_config.service is not None:
+                set_missing(webhook.client_config.service, port=_HTTPS)
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         new.metadata.generation = old.metadata.generation + (new.webhooks != old.webhooks)
@@ -63,9 +69,10 @@ class _ConfigurationStrategy(Strategy[T]):
         for index, webhook in enumerate(obj.webhooks):
             here = _WEBHOOKS.index(index)
             errors += _validate_webhook(webhook, strictness, request, here)
-            errors += _validate_reviews(
-                webhook.admission_review_versions, strictness, here.child("admissionReviewVersions")
-            )
+            versions, at = webhook.admission_review_versions, here.child("admissionReviewVersions")
+            errors += checks.require(versions, at, f"must specify one of {', '.join(REVIEWS)}")
+            must_know_one = bool(versions) and strictness.known_reviews
+            errors += validate_review_versions(versions, at, must_know_one=must_know_one)
             if strictness.unique_names and webhook.name in seen:
                 errors.append(field_errors.duplicate(here.child("name"), webhook.name))
             seen.update([webhook.name] if webhook.name else [])
@@ -116,16 +123,6 @@ class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.MutatingWeb
     """Default and validate MutatingWebhookConfigurations."""
 
 
-def _default_webhook(webhook: v1.Webhook) -> None:
-    set_missing(webhook, failure_policy=v1.FAIL, match_policy=v1.EQUIVALENT, timeout_seconds=_USUAL_TIMEOUT)
-    set_missing(webhook, namespace_selector=LabelSelector(), object_selector=LabelSelector())
-    if isinstance(webhook, v1.MutatingWebhook):
-        set_missing(webhook, reinvocation_policy=v1.NEVER)
-    rules.default_match_rules(webhook.rules)
-    if webhook.client_config.service is not None:
-        set_missing(webhook.client_config.service, port=_HTTPS)
-
-
 def _build_strictness_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookStrictness:
     webhooks: Sequence[v1.Webhook] = old.webhooks
     all_names = [webhook.name for webhook in webhooks]
@@ -174,9 +171,3 @@ def _validate_selectors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Err
     for name, selector in checks.select_fields(webhook, "namespaceSelector", "objectSelector"):
         errors += label_selector.validate(selector, path.child(name), allow_invalid_values=not strict)
     return errors
-
-
-def _validate_reviews(versions: Sequence[str], strictness: _WebhookStrictness, path: Path) -> Errors:
-    if not versions:
-        return [field_errors.required(path, f"must specify one of {', '.join(REVIEWS)}")]
-    return validate_review_versions(versions, path, must_know_one=strictness.known_reviews)

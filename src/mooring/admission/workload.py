@@ -21,7 +21,7 @@ from mooring.api import field_errors, label_selector, meta_v1, names
 from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
-from mooring.api.meta_v1 import LabelSelector, ObjectMeta
+from mooring.api.meta_v1 import LabelSelector
 
 
 def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request) -> Errors:
@@ -82,7 +82,8 @@ class TemplateStrategy(Strategy[T]):
             drop_disabled_fields(template.spec, before.spec if before else None, request.options, request.warn)
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
-        found = find_name_warnings(new.metadata) if self.warns_about_name and old is None else []
+        wrong = names.dns1123_label(new.metadata.name) if self.warns_about_name and old is None else ()
+        found = [f"{_NAME_ADVICE}[{' '.join(wrong)}]"] if wrong else []
         is_changed = old is None or new.metadata.generation != old.metadata.generation
         if is_changed and (template := self.get_template(new)):
             found += find_pod_spec_warnings(template.spec, self.template_path.child("spec"))
@@ -167,9 +168,3 @@ def validate_collision_count(collisions: int | None, before: int | None) -> Erro
     if before is None or (collisions or 0) >= before:
         return []
     return [field_errors.invalid(STATUS.child("collisionCount"), collisions or 0, "cannot be decremented")]
-
-
-def find_name_warnings(metadata: ObjectMeta) -> list[str]:
-    """Return a warning if an object's name is no DNS label: its pods' names and hostnames derive from it."""
-    wrong = names.dns1123_label(metadata.name)
-    return [f"{_NAME_ADVICE}[{' '.join(wrong)}]"] if wrong else []

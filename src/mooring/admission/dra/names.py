@@ -63,10 +63,6 @@ def validate_pool_name(name: str, path: Path) -> Errors:
     return errors
 
 
-def validate_node_name(name: str, path: Path) -> Errors:
-    return names.validate(path, name, names.dns1123_subdomain(name))
-
-
 def validate_qualified_name(name: str, path: Path) -> Errors:
     """Return errors for the name of a device attribute or capacity: an identifier, optionally after `domain/`."""
     parts = name.split("/")

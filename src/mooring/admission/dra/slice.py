@@ -128,7 +128,7 @@ def _validate_node_choice(
         here = path.child("nodeName")
         if of.node_name:
             chosen.append("`nodeName`")
-            errors += dra_names.validate_node_name(of.node_name, here)
+            errors += names.validate(here, of.node_name, names.dns1123_subdomain(of.node_name))
         else:
             errors.append(field_errors.invalid(here, "", when_empty))
     selector: NodeSelector | None = of.node_selector

@@ -79,7 +79,9 @@ def validate_env_from(sources: list[core_v1.EnvFromSource], path: Path, options:
         for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref)):
             if reference is not None:
                 found += 1
-                errors += _validate_source_name(reference.name, here.child(name))
+                at = here.child(name, "name")
+                wrong = names.dns1123_subdomain(names.as_generated_name(reference.name))
+                errors += names.validate(at, reference.name, wrong) if reference.name else [field_errors.required(at)]
         if not found:
             errors.append(field_errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif found > 1:
@@ -89,13 +91,6 @@ def validate_env_from(sources: list[core_v1.EnvFromSource], path: Path, options:
 
 def _check_variable_name(name: str, options: AdmissionOptions) -> names.Messages:
     return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
-
-
-def _validate_source_name(name: str, path: Path) -> Errors:
-    if not name:
-        return [field_errors.required(path.child("name"))]
-    wrong = names.dns1123_subdomain(names.as_generated_name(name))
-    return names.validate(path.child("name"), name, wrong)
 
 
 def _validate_value_from(

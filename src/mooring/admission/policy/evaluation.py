@@ -78,20 +78,17 @@ def evaluate_program(program: Program, bindings: Mapping[str, Any]) -> tuple[Eva
 class Activation(dict[str, Any]):
     """The CEL variables of one policy evaluation; adds up the cost of composed variables as they are evaluated."""
 
-    __slots__ = ("_cost",)
+    __slots__ = ("cost",)
 
     def __init__(self, values: Mapping[str, Any], variables: Mapping[str, CompiledExpression] | None = None) -> None:
         super().__init__(values)
-        self._cost = 0
+        self.cost = 0
         if variables:
             self["variables"] = _ComposedVariables(variables, self)
 
-    def add_cost(self, cost: int) -> None:
-        self._cost += cost
-
     def pop_cost(self) -> int:
         """Return the cost of composed variables evaluated since the last call, and reset it to 0."""
-        cost, self._cost = self._cost, 0
+        cost, self.cost = self.cost, 0
         return cost
 
 
@@ -117,7 +114,7 @@ class _ComposedVariables(Mapping[str, Any]):
         if each.error:
             return EvaluationOutcome(error=f"composited variable {go_quote(name)} fails to compile: {each.error}")
         outcome, cost = evaluate_program(each.program, self._activation)
-        self._activation.add_cost(cost)
+        self._activation.cost += cost
         if outcome.error:
             return EvaluationOutcome(error=f"composited variable {go_quote(name)} fails to evaluate: {outcome.error}")
         return outcome
