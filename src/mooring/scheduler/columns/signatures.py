@@ -255,13 +255,15 @@ class PodSignature:
         self.signed_by = signed_by
         """The additional pod fields that plugins contributed by `sign`."""
         # Cache keys of parts (see `_PARTS`); other parts are keys themselves.
-        self.resources_key = tuple(self.requests.items()), tuple(self.scored.items())
+        self.resources_key: Hashable = (*self.requests, *self.requests.values())
+        if self.scored is not self.requests:
+            self.resources_key = (self.resources_key, *self.scored, *self.scored.values())
         wanted = affinity and affinity.node_affinity
         node_affinity = codec.encode((spec.node_selector, wanted, is_pinned)) if spec.node_selector or wanted else None
         self.node_affinity_key: Hashable = node_affinity or is_pinned
         self.tolerations_key = codec.encode(spec.tolerations) if spec.tolerations else b""
         constraints = spec.topology_spread_constraints
-        self.spread_key = codec.encode(constraints) if constraints else b"", owner
+        self.spread_key = (codec.encode(constraints) if constraints else b"", owner) if constraints or owner else None
 
     def selector_label_keys(self) -> Iterator[str]:
         """Yield the label keys that the selectors of pods with this pod signature read."""

@@ -53,7 +53,7 @@ class _VectorGroup:
         for use in readers.filters:
             found = use.plugin.pre_filter(shown, cluster)
             if not is_skip(found):
-                vector = FilterVector(use, shown, cluster, found)
+                vector = FilterVector(use, None, cluster, found)
                 vector.meter = meter
                 self.filters += (vector,)
         for use in readers.scores:

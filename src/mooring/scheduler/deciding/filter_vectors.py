@@ -51,10 +51,7 @@ class FilterVector(Vector):
     def __init__(
         self, use: PlannedPlugin, pod: PodInfo | None, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status
     ) -> None:
-        """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`.
-
-        If it is a status, the plugin is not called for any row, and `pod` may be None.
-        """
+        """Create the vector from the result of `pre_filter`; `pod` is None unless the plugin reads the pod itself."""
         super().__init__(use, None, cluster)
         self._pod = pod
         if isinstance(found, fwk.PreFilterResult):

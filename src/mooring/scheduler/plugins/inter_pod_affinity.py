@@ -30,6 +30,8 @@ _PART = 64
 """If more than one node row in this number has changed, all nodes are evaluated again."""
 _INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NAMESPACES
 _TERM_INPUTS = fwk.Input.TERMS | fwk.Input.NAMESPACES
+_REQUIRED_KINDS = (TermKind.ANTI_AFFINITY,)
+"""The kinds of terms by which placed pods keep a new pod away from a node."""
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
@@ -48,7 +50,7 @@ class _Terms(Derived):
     As a derived value, it logs the node rows whose verdict or score changed.
     """
 
-    existing: list[OwnedTerm]
+    existing: Sequence[OwnedTerm] = ()
     """The terms of placed pods that select the pod."""
     _terms_verified_at = NEVER
     _counts_verified_at: list[int] | None = None
@@ -58,7 +60,6 @@ class _Terms(Derived):
         self.cluster = cluster
         self.signature = signature
         self._kinds = kinds
-        self.existing = []
 
     def find_existing(self) -> None:
         """Look up the terms of placed pods that select the pod again, if pods with terms were placed or removed."""
@@ -67,7 +68,7 @@ class _Terms(Derived):
         if changed_at > self._terms_verified_at:
             self._terms_verified_at = changed_at
             found = owners.find_selecting(self._kinds, signature.namespace, signature.labels)
-            if found != self.existing:
+            if (found or self.existing) and found != self.existing:
                 self.existing, self._counts_verified_at = found, None
 
     def log_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:
@@ -100,7 +101,7 @@ class _Required(_Terms):
     _is_first = False
 
     def __init__(self, cluster: Cluster, signature: PodSignature) -> None:
-        super().__init__(cluster, signature, (TermKind.ANTI_AFFINITY,))
+        super().__init__(cluster, signature, _REQUIRED_KINDS)
         if not signature.terms.keys:
             return
         terms, topologies, sets = signature.terms, cluster.topologies, cluster.pod_sets

@@ -3,6 +3,8 @@
 75 points if the pod makes no difference, 50 if it turns a balanced node into an unbalanced one, 100 for the opposite.
 """
 
+from functools import partial
+
 from mooring.api.base import Object
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
@@ -40,7 +42,7 @@ class NodeResourcesBalancedAllocation(fwk.ScorePlugin[ScoredResources]):
         return self._scoring.scored_resources(asked)
 
     def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
-        return state.score(self._points, rows)
+        return state.get_or_compute(state.by.columns, rows, partial(self._points, state))
 
     def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         points = scored.by.balance_change(scored.asked, rows)

@@ -1,7 +1,7 @@
 """NodeResourcesFit: rejects nodes without the resources that the pod requests; by default prefers emptier nodes."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -67,31 +67,31 @@ class NodeResourcesFitArgs(Object):
     """The strategy and resources by which nodes are scored."""
 
 
-class _Requests:
+class _Requests(StateCache[fwk.Verdicts]):
     """The requested amounts of a pod signature, compared with what nodes have left."""
 
-    def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
+    def __init__(self, columns: ResourceColumns, asked: dict[str, int], nodes: fwk.Mask) -> None:
         self._nodes = nodes
         self.columns = columns
         self._requested_amounts = asked
-        self._by_line = [(line, amount) for name, amount in asked if (line := columns.find(name)) is not None]
+        lines = {name: line for name in asked if (line := columns.find(name)) is not None}
+        self._by_line = {line: asked[name] for name, line in lines.items()}
         self._is_offered = len(self._by_line) == len(asked)
         self._has_bits = len(self._by_line) < _FEW
-        self._by_node_state: StateCache[fwk.Verdicts] = StateCache()
 
     @cached_property
     def _amounts(self) -> NDArray[np.int64]:
-        return np.array([amount for _, amount in self._by_line], np.int64).reshape(-1, 1)
+        return np.array(list(self._by_line.values()), np.int64).reshape(-1, 1)
 
     @cached_property
     def _line_index(self) -> slice | NDArray[np.intp]:
-        return index_of([line for line, _ in self._by_line])
+        return index_of(list(self._by_line))
 
     @cached_property
     def _counted(self) -> list[int]:
         """Return the indexes in the list of reasons for the number of pods (0) and each resource that a node offers."""
         find, amounts = self.columns.find, self._requested_amounts
-        return [0, *[index for index, (name, _) in enumerate(amounts, 1) if find(name) is not None]]
+        return [0, *[index for index, name in enumerate(amounts, 1) if find(name) is not None]]
 
     @cached_property
     def _reason_sets(self) -> fwk.ReasonSets[bytes]:
@@ -108,13 +108,13 @@ class _Requests:
         return self._reasons_for(np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted)))
 
     def _reasons_for(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
-        texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource, _ in self._requested_amounts])
+        texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource in self._requested_amounts])
         is_lacking = np.ones(len(texts), np.bool_)
         is_lacking[self._counted] = lacking
         return tuple(texts[place] for place in is_lacking.nonzero()[0].tolist())
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
-        return self._by_node_state.get_or_compute(self.columns, rows, self._verdicts)
+        return self.get_or_compute(self.columns, rows, self._verdicts)
 
     def _verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
         if not isinstance(rows, slice):
@@ -134,7 +134,7 @@ class _Requests:
     def _refused_rows(self) -> NDArray[np.intp]:
         free = self.columns.free
         is_lacking = free[POD_COUNT] <= 0
-        for line, amount in self._by_line:
+        for line, amount in self._by_line.items():
             is_lacking |= free[line] < amount
         is_lacking &= self._nodes
         refused: NDArray[np.intp] = is_lacking.nonzero()[0]
@@ -219,14 +219,12 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
             _Requests(cluster.resources, self._requested_amounts(pod.signature.requests), cluster.labels.nodes)
         )
 
-    def _requested_amounts(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
-        native = [(resource, amounts[resource]) for resource in _NATIVE if amounts.get(resource, 0) > 0]
-        others = [
-            (resource, amount)
-            for resource, amount in sorted(amounts.items())
-            if resource not in _NATIVE and amount > 0 and not self._is_ignored(resource)
-        ]
-        return native + others
+    def _requested_amounts(self, amounts: dict[str, int]) -> dict[str, int]:
+        found = {resource: amounts[resource] for resource in _NATIVE if amounts.get(resource, 0) > 0}
+        for resource in sorted(amounts.keys() - _NATIVE):
+            if amounts[resource] > 0 and not self._is_ignored(resource):
+                found[resource] = amounts[resource]
+        return found
 
     def _is_ignored(self, resource: str) -> bool:
         if not requests.is_extended(resource):
@@ -248,7 +246,7 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
         return self._scoring.scored_resources(pod.signature.scored)
 
     def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
-        return state.score(self._points, rows)
+        return state.get_or_compute(state.by.columns, rows, partial(self._points, state))
 
     def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         if self._strategy is least_allocated:
@@ -271,17 +269,17 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
             return fwk.QueueingHint.QUEUE
         before, after = self._amounts(old), self._amounts(new)
         wanted = self._requested_amounts(self._amounts(pod))
-        return fwk.QueueingHint.of(any(after.get(name, 0) < before.get(name, 0) for name, _ in wanted))
+        return fwk.QueueingHint.of(any(after.get(name, 0) < before.get(name, 0) for name in wanted))
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         if new is None:
             return fwk.QueueingHint.SKIP
-        wanted = [*self._requested_amounts(self._amounts(pod)), (requests.PODS, 1)]
+        wanted = {**self._requested_amounts(self._amounts(pod)), requests.PODS: 1}
         there = _amount_on(new)
-        if any(there(resource) < amount for resource, amount in wanted):
+        if any(there(resource) < amount for resource, amount in wanted.items()):
             return fwk.QueueingHint.SKIP
         before = _amount_on(old) if old is not None else None
-        return fwk.QueueingHint.of(before is None or any(there(name) > before(name) for name, _ in wanted))
+        return fwk.QueueingHint.of(before is None or any(there(name) > before(name) for name in wanted))
 
     def _amounts(self, pod: Pod) -> dict[str, int]:
         return requests.in_units(requests.requests_of(pod, pod_level=self._pod_level))

@@ -5,10 +5,8 @@ scored resource and a column for each node. All results equal those of kube-sche
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,32 +53,30 @@ class UtilizationShapePoint(Object):
 CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=requests.MEMORY, weight=1))
 
 
-class StateCache(dict[bytes, T]):
+class StateCache(Generic[T]):
     """Results for single nodes, cached by node state, so that nodes of the same size and usage share them."""
+
+    _by_state: dict[bytes, T] | None = None
 
     def get_or_compute(self, columns: ResourceColumns, rows: Rows, compute: Callable[[Rows], T]) -> T:
         """Return the result of `compute` for node rows; the cache is used only for a single row."""
         if isinstance(rows, slice) or len(rows) != 1:
             return compute(rows)
+        if self._by_state is None or len(self._by_state) >= _MOST_STATES:
+            self._by_state = {}
         state = columns.state(rows.item())
-        found = self.get(state)
+        found = self._by_state.get(state)
         if found is None:
-            if len(self) >= _MOST_STATES:
-                self.clear()
-            found = self[state] = compute(rows)
+            found = self._by_state[state] = compute(rows)
         return found
 
 
-class ScoredResources(msgspec.Struct):
+class ScoredResources(StateCache[Scores]):
     """The amounts that a pod requests of the scored resources, and these resources of all nodes."""
 
-    by: "ResourceLines"
-    asked: Table
-    by_node_state: StateCache[Scores] = msgspec.field(default_factory=StateCache)
-
-    def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
-        """Return the scores that the function `points` computes, cached for single nodes in a known state."""
-        return self.by_node_state.get_or_compute(self.by.columns, rows, partial(points, self))
+    def __init__(self, by: "ResourceLines", asked: Table) -> None:
+        self.by = by
+        self.asked = asked
 
 
 class Scoring:
