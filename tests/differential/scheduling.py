@@ -25,7 +25,7 @@ from mooring.api.codec import FieldValidation, from_tree
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
-from mooring.scheduler.facade import DEFAULT_SCHEDULER, NO_NODES, Engine, ProfileSpec, fit_message, node_action
+from mooring.scheduler.facade import DEFAULT_SCHEDULER, NO_NODES, Engine, ProfileSpec, classify_node_change, fit_message
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind, SchedulerFeatures
 from mooring.scheduler.framework.events import QueueingHint
 
@@ -392,7 +392,7 @@ class Comparison:
 def _event(old: Resource | None, new: Resource | None) -> ClusterEvent | None:
     """Return the scheduler's event for a change of a node or of an assigned pod; None for other changes."""
     if isinstance(old, Node) and isinstance(new, Node):
-        action = node_action(old, new)
+        action = classify_node_change(old, new)
         return ClusterEvent(Kind.NODE, action) if action else None
     if isinstance(old or new, Node):
         return ClusterEvent(Kind.NODE, Action.ADD if old is None else Action.DELETE)

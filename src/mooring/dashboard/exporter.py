@@ -190,7 +190,7 @@ def reason_of(live: LiveSnapshot, given: Pod) -> tuple[str, bool]:
         engine.profile_of(given)
     except UnknownSchedulerError:
         return ANOTHER_SCHEDULER, False
-    early = engine.before_queue(given)
+    early = engine.pre_enqueue_status(given)
     if not early.is_success:
         return early.plugin, False
     outcome = engine.schedule(given)

@@ -46,7 +46,7 @@ from mooring.scheduler.plugins.dynamic_resources import (
 from mooring.scheduler.plugins.node_declared_features import needed_features
 from mooring.scheduler.plugins.volume_restrictions import pods_share_disk
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
-from mooring.scheduler.queue.cluster_events import OTHER_KINDS, POD_DELETED, node_action, on_node
+from mooring.scheduler.queue.cluster_events import OTHER_KINDS, POD_DELETED, classify_node_change, on_node
 from mooring.scheduler.volumes.claims import (
     BIND_COMPLETED,
     SELECTED_NODE,
@@ -111,6 +111,7 @@ __all__ = [
     "attachments",
     "claim_names",
     "class_of",
+    "classify_node_change",
     "device_claim_name",
     "device_requests_of",
     "fit_message",
@@ -118,7 +119,6 @@ __all__ = [
     "is_bound",
     "limits_of",
     "needed_features",
-    "node_action",
     "object_key",
     "on_node",
     "pod_key",

@@ -149,7 +149,7 @@ def test_groups_by_count_follow_pods_one_by_one() -> None:
         levels = np.where(counting, pods.array(50) + 1, 0)
         assert groups.codes.tolist() == (levels * len(domains) + zones.codes).tolist(), step
         rows = lot.choice(masks)
-        present = groups.among(rows)
+        present = groups.find_groups_among(rows)
         assert set(present.ravel().nonzero()[0].tolist()) == set(groups.codes[rows].tolist()), step
 
 

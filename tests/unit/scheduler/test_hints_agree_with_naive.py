@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
-from mooring.scheduler.queue.cluster_events import node_action, pod_action
+from mooring.scheduler.queue.cluster_events import classify_node_change, classify_pod_change
 from mooring.scheduler.queue.hints import Help, Hints
 from mooring.scheduler.queue.queued_pod import QueuedPod
 from naive_scheduler import OK, POD_LABELS, Twins
@@ -37,7 +37,7 @@ class Watched(Twins):
             return  # pods of a node that is gone are deleted before another of its name comes
         self.naive.nodes[node.metadata.name] = node
         self.engine.put(node)
-        action = Action.ADD if old is None else node_action(old, node)
+        action = Action.ADD if old is None else classify_node_change(old, node)
         if action:
             yield ClusterEvent(Kind.NODE, action), old, node
 
@@ -70,7 +70,7 @@ class Watched(Twins):
             new = msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, labels=labels))
             self.naive.pods[new.metadata.uid] = new
             self.engine.put(new)
-            if action := pod_action(old, new):
+            if action := classify_pod_change(old, new):
                 yield ClusterEvent(Kind.ASSIGNED_POD, action), old, new
 
     def fits(self, pod: Pod) -> bool:
@@ -118,7 +118,7 @@ def test_labels_of_its_own_with_which_a_pod_fits_wake_it(seed: int) -> None:
             continue
         labels = {"app": twins.random.lot.choice(POD_LABELS["app"])}
         new = msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, labels=labels))
-        action = pod_action(old, new)
+        action = classify_pod_change(old, new)
         if action and twins.fits(new):
             queued = QueuedPod(new, "default-scheduler", 0.0, refused_by=refused_by)
             assert hints.help_for(queued, ClusterEvent(Kind.TARGET_POD, action), old, new) is not Help.NONE, refused_by

@@ -212,7 +212,7 @@ def test_a_plugin_that_raises_anywhere_leaves_the_columns_as_they_were(kind: typ
     for question in (lambda engine: engine.explain(SMALL), preempted):
         for call in range(1, 60):
             plugin.point, plugin.calls = point, call
-            moving = engine.cluster.as_placed(pod("moving"), "a")
+            moving = engine.cluster.build_placed_pod(pod("moving"), "a")
             with engine.cluster.trial() as trial:  # what is kept for the shape has something to catch up with
                 trial.place(moving)
             try:
@@ -243,7 +243,7 @@ def test_what_is_put_or_removed_for_a_try_is_taken_back_with_the_pods_on_it() ->
 def test_any_moves_are_taken_back(tries: list[list[tuple[str, int]]]) -> None:
     """Each in a try within the one before: the pod at a place goes, or a new one comes where there is none."""
     cluster = filled(Engine()).cluster
-    new = {name: cluster.as_placed(pod(f"new-{name}", cpu="1", labels={"app": "web"}), name) for name in "abc"}
+    new = {name: cluster.build_placed_pod(pod(f"new-{name}", cpu="1", labels={"app": "web"}), name) for name in "abc"}
     with ExitStack() as ends:
         for moves in tries:
             trial = ends.enter_context(cluster.trial())

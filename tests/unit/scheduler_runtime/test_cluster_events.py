@@ -34,10 +34,10 @@ class Lab:
         self.nodes(None, node("n2", cpu="1"))
 
     def nodes(self, old: Node | None, new: Node | None) -> None:
-        self.feed.nodes([Change(old, new)])
+        self.feed.handle_nodes([Change(old, new)])
 
     def pods(self, old: Pod | None, new: Pod | None) -> None:
-        self.feed.pods([Change(old, new)])
+        self.feed.handle_pods([Change(old, new)])
 
     def assume(self, what: Pod, where: str) -> AssumedPod:
         self.pods(None, what)

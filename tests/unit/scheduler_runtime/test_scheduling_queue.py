@@ -27,7 +27,7 @@ from mooring.scheduler.framework import (
 from mooring.scheduler.framework.profiles import Profile
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
-from mooring.scheduler.queue.cluster_events import node_action, pod_action
+from mooring.scheduler.queue.cluster_events import classify_node_change, classify_pod_change
 from mooring.testing.builders import made
 from mooring.testing.clock import MockClock
 from scheduler_objects import needs_kernel, node, pod
@@ -177,7 +177,7 @@ def test_a_change_of_labels_wakes_only_pods_that_it_can_help(case: Case) -> None
     lab.refuse(pod("web", affinity=needs_kernel("6.1.0")), "NodeAffinity")
     lab.refuse(pod("other", cpu="100"), "NodeResourcesFit")
     lab.clock.advance(20)
-    action = Action.ADD if case.old is None else node_action(case.old, case.new)
+    action = Action.ADD if case.old is None else classify_node_change(case.old, case.new)
     lab.queue.move(ClusterEvent(Kind.NODE, action), case.old, case.new)
     assert lab.popped() == (["web"] if case.wakes else [])
 
@@ -204,20 +204,20 @@ def test_a_change_of_taints_wakes_only_pods_that_it_can_help(case: Case) -> None
     lab.refuse(pod("other", affinity=needs_kernel("6.1.0")), "NodeAffinity")
     lab.clock.advance(20)
     assert case.old is not None
-    lab.queue.move(ClusterEvent(Kind.NODE, node_action(case.old, case.new)), case.old, case.new)
+    lab.queue.move(ClusterEvent(Kind.NODE, classify_node_change(case.old, case.new)), case.old, case.new)
     assert lab.popped() == (["web"] if case.wakes else [])
 
 
 def test_a_heartbeat_of_a_node_is_no_event() -> None:
     old = node("n1")
     new = structs.replace(old, metadata=structs.replace(old.metadata, resource_version="2"))
-    assert not node_action(old, new)
+    assert not classify_node_change(old, new)
 
 
 def test_a_change_of_a_pods_status_is_no_event() -> None:
     old = pod("web")
     new = structs.replace(old, status=structs.replace(old.status, message="hello"))
-    assert not pod_action(old, new)
+    assert not classify_pod_change(old, new)
 
 
 def test_a_pod_that_no_plugin_refused_is_woken_by_anything() -> None:
@@ -330,7 +330,7 @@ def test_an_update_while_in_flight_is_kept_and_counts_for_that_pod_alone() -> No
     changed = structs.replace(
         web, spec=structs.replace(web.spec, tolerations=pod("x", tolerations=[gone]).spec.tolerations)
     )
-    lab.queue.update(web, changed, (ClusterEvent(Kind.TARGET_POD, pod_action(web, changed)),))
+    lab.queue.update(web, changed, (ClusterEvent(Kind.TARGET_POD, classify_pod_change(web, changed)),))
     lab.queue.requeue(first, frozenset({"TaintToleration"}))
     lab.queue.requeue(second, frozenset({"TaintToleration"}))
     assert lab.pools == {"backoff": 1, "unschedulable": 1}
@@ -383,7 +383,7 @@ def test_a_pod_with_gates_waits_until_they_are_gone_and_then_has_no_backoff() ->
     lab.queue.flush_unschedulable()
     assert lab.popped() == []
     free = structs.replace(gated, spec=structs.replace(gated.spec, scheduling_gates=[]))
-    lab.queue.update(gated, free, (ClusterEvent(Kind.TARGET_POD, pod_action(gated, free)),))
+    lab.queue.update(gated, free, (ClusterEvent(Kind.TARGET_POD, classify_pod_change(gated, free)),))
     assert lab.popped() == ["web"]
 
 

@@ -333,7 +333,7 @@ class _Explainer:
     def _explain_other_scheduler(self) -> SchedulingExplanation:
         known, found = sorted(self.engine.profiles), list[Candidate]()
         after = self.subject.edited(set_fields(scheduler_name=known[0]))
-        if after is not None and self.engine.before_queue(after.pod).is_success:
+        if after is not None and self.engine.pre_enqueue_status(after.pod).is_success:
             outcome = self.engine.schedule(after.pod)
             if outcome.node is not None:
                 summary = f"leave the pod to {known[0]} (spec.schedulerName)"
@@ -374,7 +374,7 @@ class _Explainer:
 
     def _explain_waiting(self) -> SchedulingExplanation:
         pod = self._pod
-        early = self.engine.before_queue(pod)
+        early = self.engine.pre_enqueue_status(pod)
         judgement, diagnosis = self.engine.evaluate_pod(pod)
         outcome = self.engine.schedule(pod)
         view = self._view(self.subject)
@@ -478,7 +478,7 @@ class _Explainer:
     def _note_nearest_node(self, view: View) -> None:
         """Add a fact that lists the rejections of the node that the fewest plugins reject."""
         for name in nodes_to_try(view)[:1]:
-            statuses, _ = self.engine.refusals_on(self._pod, name)
+            statuses, _ = self.engine.find_rejections_on(self._pod, name)
             against = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
             if against:
                 self.facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")

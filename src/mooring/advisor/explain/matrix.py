@@ -93,7 +93,7 @@ def _rank_nodes(engine: ExplainEngine, judgement: PodEvaluation) -> Sequence[str
 
 def _node_row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str) -> NodeRow:
     info = view.info(name)
-    statuses, _ = engine.refusals_on(view.pod, name)
+    statuses, _ = engine.find_rejections_on(view.pod, name)
     refusals = {status.plugin: describe(view, [info], status)[0][0] for status in statuses}
     scores = {} if statuses else _plugin_scores(judgement, info.row)
     return NodeRow(node=name, feasible=not statuses, refusals=refusals, scores=scores, total=sum(scores.values()))

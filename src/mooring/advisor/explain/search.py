@@ -172,7 +172,7 @@ class Search:
         put = tuple(obj for each in idea.chosen for obj in each.put)
         remove = tuple(obj for each in idea.chosen for obj in each.remove)
         with self._engine.cluster.trial(put, remove):
-            statuses, is_global = self._engine.refusals_on(subject.pod, idea.node)
+            statuses, is_global = self._engine.find_rejections_on(subject.pod, idea.node)
             is_promising = idea.chosen and (not statuses or (idea.was_global and not is_global))
             if is_promising and self._schedules_pod(idea, Proposal(self._subject, subject, put, remove)):
                 return
@@ -181,7 +181,7 @@ class Search:
             view = View(self._engine, subject, self._features) if idea.chosen else self._untouched
             if idea.was_global and not is_global:  # nodes are evaluated only now
                 for node in nodes_to_try(view):
-                    self._queue_remedies(idea, view, node, *self._engine.refusals_on(subject.pod, node))
+                    self._queue_remedies(idea, view, node, *self._engine.find_rejections_on(subject.pod, node))
             else:
                 self._queue_remedies(idea, view, idea.node, statuses, is_global)
 

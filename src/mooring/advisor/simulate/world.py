@@ -36,7 +36,7 @@ from mooring.scheduler.facade import (
     OTHER_KINDS,
     POD_DELETED,
     SchedulingQueue,
-    node_action,
+    classify_node_change,
     object_key,
     on_node,
 )
@@ -247,7 +247,7 @@ class World:
         old = info.node if info is not None else None
         self.engine.put(node)
         self.revision += 1
-        action = Action.ADD if old is None else node_action(old, node)
+        action = Action.ADD if old is None else classify_node_change(old, node)
         if action:
             self.queue.move(ClusterEvent(Kind.NODE, action), old, node)
             self.workloads.node_changed(node)

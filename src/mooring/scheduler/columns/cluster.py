@@ -170,7 +170,7 @@ class Cluster:
             raise AssertionError(f"row {row} has no node")
         return info
 
-    def nodes_now(self) -> Sequence[NodeInfo | None]:
+    def snapshot_nodes(self) -> Sequence[NodeInfo | None]:
         """Return a snapshot of the nodes, by row of the node table."""
         if self._nodes_copied_at != self.nodes_changed_at:
             self._nodes_copy, self._nodes_copied_at = tuple(self.nodes), self.nodes_changed_at
@@ -232,7 +232,7 @@ class Cluster:
         """Add and remove objects, and move pods, until the end of the block; then undo everything."""
         trial = Trial(self)
         try:
-            trial.change(put, remove)
+            trial.change_objects(put, remove)
             yield trial
         finally:
             trial.undo()
@@ -249,7 +249,7 @@ class Cluster:
             key, kind = _key_of(thing), type(thing)
             self._objects.setdefault(kind, {})[key] = thing
             self.signatures.distinguish_by(_selector_label_keys(thing))
-            self._note(kind, key)
+            self._record_object_change(kind, key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, thing.metadata.labels)
 
@@ -259,11 +259,11 @@ class Cluster:
         elif isinstance(thing, Pod):
             self.remove_pod(thing)
         elif self._objects.get(type(thing), {}).pop(key := _key_of(thing), None) is not None:
-            self._note(type(thing), key)
+            self._record_object_change(type(thing), key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, None)
 
-    def _note(self, kind: type[Resource], key: str) -> None:
+    def _record_object_change(self, kind: type[Resource], key: str) -> None:
         self._objects_changed_at[kind] = next_revision()
         self.inputs.touch(Input.OBJECTS)
         if kind in self._object_changes:
@@ -276,7 +276,7 @@ class Cluster:
             self._add_node(node)
             return
         self.node_at(row).node = node
-        for changed in self._fill(row, node):
+        for changed in self._update_columns(row, node):
             self.inputs.note(changed, row)
 
     def remove_node(self, name: str) -> None:
@@ -315,10 +315,10 @@ class Cluster:
         if before is not None and before.node_name == node_name and _has_same_fields(before.pod, pod):
             before.pod = pod
             return
-        placed = self.as_placed(pod, node_name)
+        placed = self.build_placed_pod(pod, node_name)
         if before is not None:
             if before.node_name == node_name and before.signature is placed.signature:
-                self._replace(before, placed)
+                self._replace_pod(before, placed)
                 return
             placed.held = before.held if before.node_name == node_name else placed.held
             self.displace(before)
@@ -340,13 +340,13 @@ class Cluster:
 
     # -- how
 
-    def _replace(self, placed: PlacedPod, newer: PlacedPod) -> None:
+    def _replace_pod(self, placed: PlacedPod, newer: PlacedPod) -> None:
         row = self.row_of[placed.node_name]
         info, before = self.node_at(row), placed.pod
         if placed.group == newer.group:
             placed.pod = newer.pod
         else:
-            self._regroup(placed, newer, row, info)
+            self._move_to_group(placed, newer, row, info)
         is_as_high = priority(before) == priority(newer.pod)
         if is_as_high and before.status.start_time == newer.pod.status.start_time:
             return
@@ -357,7 +357,7 @@ class Cluster:
             self.priorities.subtract(row, priority(before), others)
             self.priorities.add(row, priority(newer.pod))
 
-    def _regroup(self, placed: PlacedPod, newer: PlacedPod, row: int, info: NodeInfo) -> None:
+    def _move_to_group(self, placed: PlacedPod, newer: PlacedPod, row: int, info: NodeInfo) -> None:
         self._notify(placed, info, is_placed=False)
         before, placed.group, placed.pod = placed.group, newer.group, newer.pod
         if self.pod_sets.move(row, before, newer.group, newer.pod.metadata.labels) or before[1] != newer.group[1]:
@@ -367,18 +367,18 @@ class Cluster:
     def _add_node(self, node: Node) -> None:
         name = node.metadata.name
         if not self._free_rows:
-            self._grow()
+            self._add_rows()
         row = self._free_rows.pop()
         self.row_of[name] = row
         self.nodes[row] = NodeInfo(row, node)
         self.nodes_changed_at = next_revision()
-        self._fill(row, node)
+        self._update_columns(row, node)
         self.inputs.note_node(row)
         for key, placed in self._waiting.pop(name, {}).items():
             if key not in self._pods:  # else it has turned up elsewhere
                 self.place(placed)
 
-    def _fill(self, row: int, node: Node) -> list[Input]:
+    def _update_columns(self, row: int, node: Node) -> list[Input]:
         labels, taints, images = self.labels.changed_at, self.taints.changed_at, self.images.changed_at
         self.labels.put(row, node.metadata.name, node.metadata.labels)
         self.taints.put(row, node.spec.taints)
@@ -395,7 +395,7 @@ class Cluster:
         self.unschedulable[row] = node.spec.unschedulable
         return [changed for changed, is_other in is_changed.items() if is_other]
 
-    def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
+    def build_placed_pod(self, pod: Pod, node_name: str) -> PlacedPod:
         """Build the `PlacedPod` of a pod, which `place` accepts."""
         signature = self.signatures.signature_of(pod)
         is_terminating = pod.metadata.deletion_timestamp is not None
@@ -459,7 +459,7 @@ class Cluster:
         self.term_owners.namespace_changed()
         self.inputs.touch(Input.NAMESPACES)
 
-    def _grow(self) -> None:
+    def _add_rows(self) -> None:
         before, self.capacity = self.capacity, larger_capacity(self.capacity)
         added = self.capacity - before
         self.nodes += [None] * added

@@ -98,7 +98,7 @@ class PodSets:
             self._index.add(ref(found, self._index.remove), first.selector, named)
             for group in self._candidates(first):
                 if found.has(group, self._namespaces):
-                    _join(group, found)
+                    _add_group_to_set(group, found)
         return found
 
     def _candidates(self, choice: PodChoice) -> Iterator[PodGroup]:
@@ -110,39 +110,39 @@ class PodSets:
 
     def add(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> None:
         """Count a pod that was placed on a node row in the sets that select it."""
-        for pods in self._join_group(row, key, labels):
+        for pods in self._add_to_group(row, key, labels):
             pods.add(row, 1)
 
     def subtract(self, row: int, key: GroupKey) -> None:
         """Uncount a pod that was removed from a node row."""
-        for pods in self._left(row, key):
+        for pods in self._leave_group(row, key):
             pods.add(row, -1)
 
     def move(self, row: int, before: GroupKey, after: GroupKey, labels: Mapping[str, str]) -> bool:
         """Recount a pod whose labels changed or which began to terminate; return whether any set changed."""
-        were, are = set(self._left(row, before)), set(self._join_group(row, after, labels))
+        were, are = set(self._leave_group(row, before)), set(self._add_to_group(row, after, labels))
         for pods in were - are:
             pods.add(row, -1)
         for pods in are - were:
             pods.add(row, 1)
         return were != are
 
-    def _join_group(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> list[PodSet]:
+    def _add_to_group(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> list[PodSet]:
         group = self._groups.get(key)
         if group is None:
             (namespace, _), terminating = key
             group = self._groups[key] = PodGroup(namespace, labels, terminating=terminating)
             self._groups_of.setdefault(namespace, LabelIndex()).add(group, labels)
-            for pods in self._selecting(group):
+            for pods in self._find_selecting_sets(group):
                 group.sets.add(pods)
         group.by_row[row] = group.by_row.get(row, 0) + 1
         return group.sets.members()
 
-    def _selecting(self, group: PodGroup) -> list[PodSet]:
+    def _find_selecting_sets(self, group: PodGroup) -> list[PodSet]:
         alive = (reference() for reference in self._index.candidates(group.namespace, group.labels))
         return [pods for pods in alive if pods is not None and pods.has(group, self._namespaces)]
 
-    def _left(self, row: int, key: GroupKey) -> list[PodSet]:
+    def _leave_group(self, row: int, key: GroupKey) -> list[PodSet]:
         group = self._groups[key]
         group.by_row[row] -= 1
         if not group.by_row[row]:
@@ -158,7 +158,7 @@ class PodSets:
     def namespace_changed(self, namespace: str) -> None:
         """Match the pod groups of a namespace with all sets again, after its labels changed."""
         for group in self._groups_of.get(namespace, ()):
-            before, after = group.sets.members(), self._selecting(group)
+            before, after = group.sets.members(), self._find_selecting_sets(group)
             for pods in before:
                 if pods not in after:
                     group.sets.remove(pods)
@@ -166,10 +166,10 @@ class PodSets:
                         pods.add(row, -number)
             for pods in after:
                 if pods not in before:
-                    _join(group, pods)
+                    _add_group_to_set(group, pods)
 
 
-def _join(group: PodGroup, pods: PodSet) -> None:
+def _add_group_to_set(group: PodGroup, pods: PodSet) -> None:
     group.sets.add(pods)
     for row, number in group.by_row.items():
         pods.add(row, number)
@@ -220,7 +220,7 @@ class TermOwners:
                 named = None if key.term.namespace_selector.selectable else key.term.namespaces
                 self._index.add(term, key.term.selector, named)
                 self._topology_keys[key.kind][key.term.topology_key] += 1
-                self._note(key.kind)
+                self._record_change(key.kind)
             term.add(row, 1)
 
     def subtract(self, row: int, terms: PodTerms) -> None:
@@ -228,9 +228,9 @@ class TermOwners:
             term = self._terms[key]
             term.add(row, -1)
             if not term.total:
-                self._forget(term)
+                self._drop_term(term)
 
-    def _forget(self, term: OwnedTerm) -> None:
+    def _drop_term(self, term: OwnedTerm) -> None:
         key = term.key
         del self._terms[key]
         self._index.remove(term)
@@ -238,9 +238,9 @@ class TermOwners:
         used[key.term.topology_key] -= 1
         if not used[key.term.topology_key]:
             del used[key.term.topology_key]
-        self._note(key.kind)
+        self._record_change(key.kind)
 
-    def _note(self, kind: TermKind) -> None:
+    def _record_change(self, kind: TermKind) -> None:
         self._changed_at[kind] = next_revision()
         self._inputs.touch(Input.TERMS)
 

@@ -66,7 +66,7 @@ class ResourceColumns:
     def name(self, resource: str) -> None:
         """Reserve a line in the columns for a resource that the scheduler's configuration names."""
         self._named.add(resource)
-        self._make_lines((resource,))
+        self._add_lines((resource,))
 
     def scored_line(self, resource: str) -> int:
         """Return the index of the amounts that scoring reads: for cpu and memory, with default requests added."""
@@ -98,7 +98,7 @@ class ResourceColumns:
         """Set the allocatable amounts of a node; return whether they changed."""
         amounts = node.status.allocatable
         offered = requests.in_units(amounts)
-        self._make_lines(offered)
+        self._add_lines(offered)
         column = np.zeros(len(self.allocatable), np.int64)
         for resource, amount in offered.items():
             if resource in self._lines:
@@ -171,10 +171,10 @@ class ResourceColumns:
             usage = signature.usage = Usage(self.layout, column, beside)
         return usage
 
-    def _make_lines(self, resources: Collection[str]) -> None:
+    def _add_lines(self, resources: Collection[str]) -> None:
         missing = [resource for resource in resources if resource not in self._lines]
         for resource in missing:
-            line = self._vacant_line(resources)
+            line = self._take_vacant_line(resources)
             if line is None and len(self.used) >= _MOST_LINES:
                 log.warning("there are too many resources to count %s", resource[:100])
                 return
@@ -190,7 +190,7 @@ class ResourceColumns:
             self._states.clear()
             self.layout += 1
 
-    def _vacant_line(self, wanted: Collection[str]) -> int | None:
+    def _take_vacant_line(self, wanted: Collection[str]) -> int | None:
         if len(self.used) < _SPARE_LINES:
             return None
         for resource, line in self._lines.items():

@@ -128,7 +128,7 @@ Group: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
 """The namespace and labels of a pod, by which pods are counted for affinity and spreading."""
 
 
-def _fields_to_sign(
+def _list_signed_fields(
     pod: Pod, labels: dict[str, str], affinity: Affinity | None, owner: object, is_pinned: bool
 ) -> list[Any]:
     """Return the fields of a pod from which its pod signature is built."""
@@ -162,7 +162,7 @@ def pinned_node(spec: PodSpec) -> str:
     return field.values[0] if is_name else ""
 
 
-def _without_pinned_node(affinity: Affinity) -> Affinity | None:
+def _remove_pinned_node(affinity: Affinity) -> Affinity | None:
     wishes = affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
     if not wishes and affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
         return None
@@ -357,14 +357,14 @@ class SignatureTable:
         last, signature = self._last_pod, self._last_signature
         if last is not None and signature is not None and shares_signed_fields(pod, last):
             return signature
-        labels, affinity, is_pinned = self._labels(pod.metadata.labels), pod.spec.affinity, False
+        labels, affinity, is_pinned = self._select_signed_labels(pod.metadata.labels), pod.spec.affinity, False
         if affinity is not None and Part.NODE_AFFINITY not in self.read and pinned_node(pod.spec):
-            affinity, is_pinned = _without_pinned_node(affinity), True
+            affinity, is_pinned = _remove_pinned_node(affinity), True
         controller, owner = controller_of(pod.metadata), None
         if controller is not None and controller.kind in _SPREAD_OWNERS and not pod.spec.topology_spread_constraints:
             owner = controller.kind, controller.name
         signed_by = {signer: sign(pod) for signer, sign in self.signers.items()}
-        key = codec.encode((*_fields_to_sign(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
+        key = codec.encode((*_list_signed_fields(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
         signature = self._known.get(key)
         if signature is None:
             signature = PodSignature(
@@ -397,7 +397,7 @@ class SignatureTable:
         signature = self.signature_of(pod)
         return signature, group_of(pod, signature), pinned_node(pod.spec) if signature.is_pinned else ""
 
-    def _labels(self, labels: dict[str, str]) -> dict[str, str]:
+    def _select_signed_labels(self, labels: dict[str, str]) -> dict[str, str]:
         known = self._label_keys
         if Part.LABELS in self.read or labels.keys() <= known:
             return labels

@@ -106,7 +106,7 @@ class RowCounts:
         self._tables: WeakList[DomainCounts] = WeakList()
 
     def add(self, row: int, number: int) -> None:
-        _add(self.by_row, row, number)
+        _add_to_count(self.by_row, row, number)
         self.total += number
         self.changed_at = next_revision()
         for table in self._tables.members():
@@ -158,20 +158,20 @@ class DomainCounts:
     def add_pods(self, row: int, number: int) -> None:
         code = self.topology.codes.item(row)
         if code and (self._eligible is None or self._eligible[row]):
-            self._add(code, number)
+            self._change_count(code, number)
 
     def move_row(self, row: int, before: int, after: int) -> None:
         number = self._by_row.get(row, 0)
         if not number or (self._eligible is not None and not self._eligible[row]):
             return
         if before:
-            self._add(before, -number)
+            self._change_count(before, -number)
         if after:
-            self._add(after, number)
+            self._change_count(after, number)
 
-    def _add(self, code: int, number: int) -> None:
+    def _change_count(self, code: int, number: int) -> None:
         self.changed_at = next_revision()
-        after = _add(self.by_code, code, number)
+        after = _add_to_count(self.by_code, code, number)
         if self._table is not None and code < len(self._table):
             self._table[code] = after
         self.changes.note(code)
@@ -260,15 +260,15 @@ class CountedDomains:
         """Update the groups of node rows whose pods changed; return whether any row changed its group."""
         changed = self._changes.changes() if self.counts_pods or not self.levels else NO_ROWS
         if changed is not None and len(changed) <= _FEW:
-            moved = [self._move(row) for row in changed.tolist()]
+            moved = [self._regroup_row(row) for row in changed.tolist()]
             return any(moved)
         before = self.codes
-        self.codes = self._all_codes()
+        self.codes = self._compute_codes()
         self._rows = None
         self._make_room(int(self.codes.max(initial=0)))
         return not np.array_equal(before, self.codes)
 
-    def _move(self, row: int) -> bool:
+    def _regroup_row(self, row: int) -> bool:
         old, level = self.codes.item(row), 0
         if self._counting[row]:
             level = 1 if self._pods is None else self._pods.by_row.get(row, 0) + 1
@@ -284,7 +284,7 @@ class CountedDomains:
                 self._present = None
         return True
 
-    def _all_codes(self) -> NDArray[np.intp]:
+    def _compute_codes(self) -> NDArray[np.intp]:
         levels = self._counting.astype(np.intp)
         if self._pods is not None:
             levels *= self._pods.array(len(levels)) + 1
@@ -298,7 +298,7 @@ class CountedDomains:
             self.levels = levels
             self._present = None
 
-    def among(self, rows: Mask) -> NDArray[np.bool_]:
+    def find_groups_among(self, rows: Mask) -> NDArray[np.bool_]:
         """Return, by level and domain, whether a group contains one of `rows`; the same array while nothing changes.
 
         The cost depends on how many rows differ from those of the last call.
@@ -316,7 +316,7 @@ class CountedDomains:
         return self._present
 
 
-def _add(counts: dict[int, int], key: int, number: int) -> int:
+def _add_to_count(counts: dict[int, int], key: int, number: int) -> int:
     after = counts.get(key, 0) + number
     if after:
         counts[key] = after

@@ -31,19 +31,19 @@ class Trial:
 
     def place(self, placed: "PlacedPod") -> None:
         """Place a pod on its node for the time of the trial."""
-        self._copy_node(placed)
+        self._save_node(placed)
         self._cluster.place(placed)
         if self._displaced.pop(id(placed), None) is None:
             self._placed[id(placed)] = placed
 
     def displace(self, placed: "PlacedPod") -> None:
         """Remove a pod from its node for the time of the trial."""
-        self._copy_node(placed)
+        self._save_node(placed)
         self._cluster.displace(placed)
         if self._placed.pop(id(placed), None) is None:
             self._displaced[id(placed)] = placed
 
-    def change(self, put: Iterable[Resource], remove: Iterable[Resource]) -> None:
+    def change_objects(self, put: Iterable[Resource], remove: Iterable[Resource]) -> None:
         """Put and remove objects for the time of the trial, pods last."""
         pods: list[tuple[Pod, bool]] = []
         for is_there, things in ((False, remove), (True, put)):
@@ -51,15 +51,15 @@ class Trial:
                 if isinstance(thing, Pod):
                     pods.append((thing, is_there))
                 else:
-                    self._change(thing, is_there=is_there)
+                    self._change_object(thing, is_there=is_there)
         for pod, is_there in pods:
             before = self._cluster.placed(pod)
             if before is not None:
                 self.displace(before)
             if is_there and pod.spec.node_name in self._cluster.row_of:
-                self.place(self._cluster.as_placed(pod, pod.spec.node_name))
+                self.place(self._cluster.build_placed_pod(pod, pod.spec.node_name))
 
-    def _change(self, thing: Resource, *, is_there: bool) -> None:
+    def _change_object(self, thing: Resource, *, is_there: bool) -> None:
         cluster, before = self._cluster, self._cluster.find(thing)
         if before is not None:
             self._undo_objects.append(lambda: cluster.put(before))
@@ -80,7 +80,7 @@ class Trial:
         for undo in reversed(self._undo_objects):
             undo()
 
-    def _copy_node(self, placed: "PlacedPod") -> None:
+    def _save_node(self, placed: "PlacedPod") -> None:
         info = self._cluster.node(placed.node_name)
         if info is not None and info.name not in self._nodes_before:
             self._nodes_before[info.name] = info, info.placed, info.ranked

@@ -109,7 +109,7 @@ class Driver:
     def displace(self, pod: Pod, found: PostFilterResult) -> None:
         """Delete the victims of preemption on the node for which a pod is nominated."""
 
-    def not_nominated(self, pod: Pod) -> None:
+    def clear_nomination(self, pod: Pod) -> None:
         """Clear the nomination of a pod whose nominated node was given to a more important pod."""
 
     def handle_rejection(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
@@ -149,7 +149,7 @@ class Attempts:
             if outcome.error is not None:
                 self._driver.handle_error(queued, outcome.error.message, begun)
             elif outcome.node is None:
-                return self._fits_nowhere(queued, outcome, begun)
+                return self._handle_unschedulable(queued, outcome, begun)
             else:
                 assumed = AssumedPod(queued, pod, outcome.node, outcome.profile, outcome.cycle, begun)
                 self._assume(assumed)
@@ -221,7 +221,7 @@ class Attempts:
 
     # -- no node was found
 
-    def _fits_nowhere(self, queued: QueuedPod, outcome: Outcome, begun: float) -> bool:
+    def _handle_unschedulable(self, queued: QueuedPod, outcome: Outcome, begun: float) -> bool:
         pod, diagnosis = outcome.pod, outcome.diagnosis
         queued.template_key = self._engine.cluster.signatures.template_key(pod)
         if diagnosis is None or not len(self._engine.cluster):
@@ -236,7 +236,7 @@ class Attempts:
             self._driver.displace(pod, found)
         message = diagnosis.message(found.status.message)
         self._driver.handle_rejection(queued, message, nominated, begun)
-        self._queue.requeue(queued, diagnosis.plugins, _waits_for(diagnosis))
+        self._queue.requeue(queued, diagnosis.plugins, _pending_plugins(diagnosis))
         return bool(found.victims) and not found.in_background
 
     def _nominate(self, pod: Pod, found: PostFilterResult) -> str | None:
@@ -249,7 +249,7 @@ class Attempts:
         for other in nominations.on(found.nominated):
             if priority(other) < priority(pod):
                 nominations.remove(other)
-                self._driver.not_nominated(other)
+                self._driver.clear_nomination(other)
         nominations.put(pod, found.nominated)
         return found.nominated
 
@@ -260,18 +260,18 @@ def log_exceptions(plugin: object, what: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        log.exception("a plugin failed", extra={"fields": {"plugin": name_of(plugin), "extension_point": what}})
+        log.exception("a plugin failed", extra={"fields": {"plugin": plugin_name_of(plugin), "extension_point": what}})
 
 
-def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
+def _pending_plugins(diagnosis: Diagnosis) -> frozenset[str]:
     refusal = diagnosis.pre_filter
     return frozenset({refusal.plugin}) if refusal is not None and refusal.code is Code.PENDING else frozenset()
 
 
 def pair_with_names(plugins: Iterable[P]) -> Sequence[tuple[str, P]]:
     """Pair plugins with their names."""
-    return [(name_of(plugin), plugin) for plugin in plugins]
+    return [(plugin_name_of(plugin), plugin) for plugin in plugins]
 
 
-def name_of(plugin: object) -> str:
+def plugin_name_of(plugin: object) -> str:
     return str(getattr(plugin, "name", type(plugin).__name__))

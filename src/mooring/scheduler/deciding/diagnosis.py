@@ -112,7 +112,7 @@ def diagnose(evaluation: PodEvaluation, cluster: Cluster) -> Diagnosis:
     """Return the diagnosis: for each node the first rejection, in the order of the profile's plugins."""
     if evaluation.refusal is not None:
         return Diagnosis(
-            cluster.nodes_now(),
+            cluster.snapshot_nodes(),
             np.where(cluster.labels.nodes, _RULED_OUT, NO_NODE),
             {_RULED_OUT: evaluation.refusal},
             {_RULED_OUT: len(cluster)},
@@ -143,4 +143,4 @@ def diagnose(evaluation: PodEvaluation, cluster: Cluster) -> Diagnosis:
         table[verdict], counts[verdict] = status, len(rows)
         counts[FEASIBLE] -= len(rows)
         verdicts[rows] = verdict
-    return Diagnosis(cluster.nodes_now(), verdicts, table, counts, naming=evaluation.naming)
+    return Diagnosis(cluster.snapshot_nodes(), verdicts, table, counts, naming=evaluation.naming)

@@ -65,7 +65,7 @@ class Budgets:
         others: list[int] = []
         for index, placed in enumerate(pods):
             exhausted = False
-            for number in self._protecting(placed):
+            for number in self._find_protecting_budgets(placed):
                 budget = self._budgets[number]
                 if placed.pod.metadata.name in budget.status.disrupted_pods:
                     continue
@@ -74,7 +74,7 @@ class Budgets:
             (violating if exhausted else others).append(index)
         return violating, others
 
-    def _protecting(self, placed: PlacedPod) -> list[int]:
+    def _find_protecting_budgets(self, placed: PlacedPod) -> list[int]:
         found = self._known.get(placed.group)
         if found is None:
             metadata = placed.pod.metadata
@@ -148,14 +148,14 @@ def dry_run(
     for amounts in (used,) if reserved is None else (used + reserved, used):
         refused |= find_refusals(evaluation, rows, allocatable, amounts, fits)
     left = fits.nonzero()[0]
-    layers.keep(left)
+    layers.keep_nodes(left)
     more = None if reserved is None else reserved.take(left, axis=1)
     there, without = allocatable.take(left, axis=1), used.take(left, axis=1)
-    victims = _spare(evaluation, rows[left], there, without, layers, reserved=more)
+    victims = _find_victims(evaluation, rows[left], there, without, layers, reserved=more)
     return DryRun(refused, used, left, layers.costs(victims), victims, layers.orders)
 
 
-def _spare(
+def _find_victims(
     evaluation: PodEvaluation,
     rows: NDArray[np.intp],
     allocatable: _Table,
@@ -199,12 +199,12 @@ class _Layers:
                 if broken:
                     self.orders[index], violating[index] = [*broken, *others], len(broken)
                     tables[index] = tables[index][:, self.orders[index]]
-        self._stack(tables, len(cluster.resources.used))
+        self._stack_tables(tables, len(cluster.resources.used))
         depths = np.arange(len(self.usage))[:, None]
         self.there: Mask = depths < self.numbers
         self._violating: Mask = depths < np.array(violating, np.int64)
 
-    def _stack(self, tables: list[_Table], lines: int) -> None:
+    def _stack_tables(self, tables: list[_Table], lines: int) -> None:
         self.numbers: _Table = np.array([table.shape[1] for table in tables], np.int64)
         node = np.repeat(np.arange(len(tables)), self.numbers)
         layer = np.arange(len(node)) - np.repeat(np.cumsum(self.numbers) - self.numbers, self.numbers)
@@ -213,7 +213,7 @@ class _Layers:
             stacked[layer, :, node] = np.concatenate(tables, axis=1).T
         self._priorities, self._started, self.usage = -stacked[:, 0], stacked[:, 1], stacked[:, 2:]
 
-    def keep(self, columns: NDArray[np.intp]) -> None:
+    def keep_nodes(self, columns: NDArray[np.intp]) -> None:
         """Drop all nodes except the given ones."""
         if len(columns) < len(self.numbers):
             self.usage = self.usage[:, :, columns]
@@ -239,7 +239,7 @@ class PreemptionCosts:
         self._cluster = cluster
         self._kept: OrderedDict[tuple[PodSignature, int], NodeCosts] = OrderedDict()
 
-    def of(self, signature: PodSignature, priority: int, expected: NominatedPods | None) -> "NodeCosts":
+    def find_costs(self, signature: PodSignature, priority: int, expected: NominatedPods | None) -> "NodeCosts":
         """Return the current costs for pods of a signature. `expected` are nominated pods that need room as well."""
         found = self._kept.pop((signature, priority), None)
         if found is None or found.layout != self._cluster.layout:
@@ -304,7 +304,7 @@ class NodeCosts:
         expected, valid = self._expected, self._valid
         missing = rows[~valid[rows]]
         if len(missing) and expected is not None and not evaluation.naming:
-            self._rule_out(evaluation, expected)
+            self._rule_out_reserved(evaluation, expected)
             missing = missing[~valid[missing]]
         if not len(missing):
             return
@@ -324,7 +324,7 @@ class NodeCosts:
             if index in found.refused:
                 self._reasons[row] = found.refused[index]
 
-    def _rule_out(self, evaluation: PodEvaluation, expected: NominatedPods) -> None:
+    def _rule_out_reserved(self, evaluation: PodEvaluation, expected: NominatedPods) -> None:
         rows = (self._valid_without_reservations & ~self._valid & expected.is_on).nonzero()[0]
         if not len(rows):
             return
@@ -342,7 +342,7 @@ class NodeCosts:
         used = self._without.take(rows, axis=1) + expected.usage.take(rows, axis=1)
         return self._cluster.resources.allocatable.take(rows, axis=1), used
 
-    def cheapest(self, rows: NDArray[np.intp]) -> int:
+    def find_cheapest(self, rows: NDArray[np.intp]) -> int:
         """Return the node row with the lowest cost, the first among equals."""
         parts = self._parts.take(rows, axis=1)
         is_least = np.logical_and.reduce(parts == np.minimum.reduce(parts, axis=1, keepdims=True))

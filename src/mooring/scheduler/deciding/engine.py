@@ -30,7 +30,7 @@ from mooring.scheduler.deciding.evaluation import Evaluator
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.deciding.vectors import Plan
 from mooring.scheduler.framework.nominations import Nominations
-from mooring.scheduler.framework.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
+from mooring.scheduler.framework.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build_profile
 from mooring.scheduler.framework.status import first_rejection
 from mooring.scheduler.plugins import IN_TREE
 
@@ -128,7 +128,8 @@ class Engine:
         self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
         handle = fwk.Handle(self.cluster, features, client, self.nominations, self._random, waiting, workload)
         self.profiles: dict[str, Profile] = {
-            spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
+            spec.scheduler_name: build_profile(spec, IN_TREE if registry is None else registry, handle)
+            for spec in profiles
         }
         self.cluster.signatures.signers = {
             (profile.name, plugin.name): plugin.sign
@@ -159,13 +160,13 @@ class Engine:
         placed = self.cluster.placed(thing)
         self.cluster.remove(thing)
         self.nominations.remove(thing)
-        self._release(placed.signature if placed is not None else self.cluster.signatures.signature_of(thing))
+        self._evict_unused(placed.signature if placed is not None else self.cluster.signatures.signature_of(thing))
 
     def release(self, pod: Pod) -> None:
         """Evict the cached results for the signature of a pending pod, unless placed pods have it."""
-        self._release(self.cluster.signatures.signature_of(pod))
+        self._evict_unused(self.cluster.signatures.signature_of(pod))
 
-    def _release(self, signature: PodSignature) -> None:
+    def _evict_unused(self, signature: PodSignature) -> None:
         if not signature.pods:
             for evaluator in self._evaluators.values():
                 evaluator.forget(signature)
@@ -210,7 +211,7 @@ class Engine:
         elif not number:
             outcome.diagnosis = diagnose(evaluation, self.cluster)
         else:
-            outcome.node = self.cluster.node_at(self._best(evaluation, profile.choose)).name
+            outcome.node = self.cluster.node_at(self._choose_row(evaluation, profile.choose)).name
         return outcome
 
     def evaluate_pod(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
@@ -260,10 +261,12 @@ class Engine:
         if name is None or row is None:
             return None
         info = self.cluster.info(pod)
-        evaluation = self._evaluators[profile.name].evaluate_on(info, row, self.nominations.nominated_on(name, pod))
+        evaluation = self._evaluators[profile.name].evaluate_on(
+            info, row, self.nominations.find_nominated_on(name, pod)
+        )
         return evaluation if evaluation.number_feasible else None
 
-    def _best(self, evaluation: PodEvaluation, chooser: fwk.ChoosePlugin | None) -> int:
+    def _choose_row(self, evaluation: PodEvaluation, chooser: fwk.ChoosePlugin | None) -> int:
         if evaluation.number_feasible == 1 or evaluation.best is None:
             return int(evaluation.feasible.argmax())
         if chooser is None:
@@ -279,17 +282,17 @@ class ExplainEngine(Engine):
         """Reset the random generator that chooses among equal scores, so that repeated evaluations agree."""
         self._random.seed(seed)
 
-    def before_queue(self, pod: Pod) -> fwk.Status:
+    def pre_enqueue_status(self, pod: Pod) -> fwk.Status:
         """Return the status that the PreEnqueue plugins give a pod."""
         plugins = self.profile_of(pod).pre_enqueue
         return first_rejection(plugin.pre_enqueue(pod).by(getattr(plugin, "name", "")) for plugin in plugins)
 
-    def refusals_on(self, pod: Pod, node: str) -> tuple[list[fwk.Status], bool]:
+    def find_rejections_on(self, pod: Pod, node: str) -> tuple[list[fwk.Status], bool]:
         """Return all rejections of a node in the profile's order, and whether the first one is for all nodes.
 
         A pod that PreEnqueue or PreFilter rejects has only that rejection, for all nodes.
         """
-        early = self.before_queue(pod)
+        early = self.pre_enqueue_status(pod)
         if not early.is_success:
             return [early], True
         row = self.cluster.row_of[node]

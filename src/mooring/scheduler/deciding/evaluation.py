@@ -64,7 +64,7 @@ class _VectorGroup:
                 self.scores += (scores,)
 
 
-class _Entry:
+class _SignatureEntry:
     """The cache entry of a pod signature: the vectors of all plugins, and their combinations."""
 
     pipeline: FilterPipeline | None = None
@@ -126,7 +126,7 @@ class Evaluator:
         self._readers = plan.readers
         self._cluster = cluster
         self._layout = cluster.layout
-        self._entries: OrderedDict[PodSignature, _Entry] = OrderedDict()
+        self._entries: OrderedDict[PodSignature, _SignatureEntry] = OrderedDict()
         self._groups: dict[Hashable, _VectorGroup] = {}
         self._meter = Meter()
         self._pipelines: WeakValueDictionary[Hashable, FilterPipeline] = WeakValueDictionary()
@@ -162,7 +162,7 @@ class Evaluator:
                 for vector in (*group.filters, *group.scores):
                     self._meter.bytes -= vector.charged
 
-    def _entry(self, pod: PodInfo) -> _Entry:
+    def _find_entry(self, pod: PodInfo) -> _SignatureEntry:
         if self._layout != self._cluster.layout:
             self.clear()
         found = self._entries.get(pod.signature)
@@ -183,7 +183,7 @@ class Evaluator:
         while len(entries) > _MIN_CACHED and (meter.bytes > _MAX_VECTOR_BYTES or len(entries) > _MAX_ENTRIES):
             self.forget(next(iter(entries)))
 
-    def _make_entry(self, pod: PodInfo) -> _Entry:
+    def _make_entry(self, pod: PodInfo) -> _SignatureEntry:
         found: list[_VectorGroup] = []
         try:
             for number, readers in enumerate(self._readers):
@@ -195,7 +195,7 @@ class Evaluator:
         except BaseException:
             self._drop_unused(found)
             raise
-        return _Entry(found)
+        return _SignatureEntry(found)
 
     # -- evaluating
 
@@ -204,7 +204,7 @@ class Evaluator:
 
         A single feasible node is chosen without scoring, unless the caller needs scores.
         """
-        entry = self._entry(pod)
+        entry = self._find_entry(pod)
         evaluation = PodEvaluation(pod)
         try:
             self._pre_filter(entry, evaluation)
@@ -223,7 +223,7 @@ class Evaluator:
 
     def evaluate_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> PodEvaluation:
         """Filter only the pod's nominated node, with the pods `expected` there; return the evaluation."""
-        entry = self._entry(pod)
+        entry = self._find_entry(pod)
         evaluation = PodEvaluation(pod)
         evaluation.is_shared_by_template = False
         self._pre_filter(entry, evaluation)
@@ -241,12 +241,12 @@ class Evaluator:
 
     # -- filtering
 
-    def _pre_filter(self, entry: _Entry, evaluation: PodEvaluation) -> None:
+    def _pre_filter(self, entry: _SignatureEntry, evaluation: PodEvaluation) -> None:
         evaluation.considered = self._cluster.labels.nodes
         if entry.is_settled and not entry.filters_to_call:
             evaluation.filters = entry.filters
             return
-        called = [vector for use in entry.filters_to_call if (vector := self._vector_of_pod(use, evaluation))]
+        called = [vector for use in entry.filters_to_call if (vector := self._make_pod_filter_vector(use, evaluation))]
         naming: list[FilterVector] = []
         for vector in sorted([*entry.filters, *called], key=_index_of):
             if vector.is_pinned:
@@ -260,7 +260,7 @@ class Evaluator:
         if naming:
             self._limit_to_named(evaluation, naming)
 
-    def _vector_of_pod(self, use: PlannedPlugin, evaluation: PodEvaluation) -> FilterVector | None:
+    def _make_pod_filter_vector(self, use: PlannedPlugin, evaluation: PodEvaluation) -> FilterVector | None:
         pod, cluster = evaluation.pod, self._cluster
         if use.is_per_node:
             made: FilterVector = NodeFilterVector(use, pod, cluster, evaluation.cycle)
@@ -289,7 +289,7 @@ class Evaluator:
         evaluation.considered = np.zeros_like(evaluation.considered)
         evaluation.considered[rows] = True
 
-    def _filter(self, entry: _Entry, evaluation: PodEvaluation) -> None:
+    def _filter(self, entry: _SignatureEntry, evaluation: PodEvaluation) -> None:
         evaluation.reached = "Filter"
         filters = evaluation.filters
         refusing: list[FilterVector] = []
@@ -307,7 +307,7 @@ class Evaluator:
         else:
             if pipeline is None or pipeline.vectors != refusing:
                 key = tuple([vector.serial for vector in refusing])
-                pipeline = entry.pipeline = self._combination(self._pipelines, key, FilterPipeline, refusing)
+                pipeline = entry.pipeline = self._find_combination(self._pipelines, key, FilterPipeline, refusing)
             feasible = pipeline.refresh()
         evaluation.feasible, evaluation.number_feasible, evaluation.number_considered, evaluation.rejected = feasible
 
@@ -318,7 +318,7 @@ class Evaluator:
         self.forget(evaluation.pod.signature)
         return True
 
-    def _combination(
+    def _find_combination(
         self,
         cache: "WeakValueDictionary[Hashable, C]",
         key: Hashable,
@@ -332,11 +332,13 @@ class Evaluator:
 
     # -- scoring
 
-    def _score(self, entry: _Entry, evaluation: PodEvaluation, *, needs_points: bool) -> None:
+    def _score(self, entry: _SignatureEntry, evaluation: PodEvaluation, *, needs_points: bool) -> None:
         evaluation.reached = "Score"
         feasible, scores = evaluation.feasible, entry.scores
         if entry.scores_to_call:
-            called = [vector for use in entry.scores_to_call if (vector := self._scores_of_pod(use, evaluation))]
+            called = [
+                vector for use in entry.scores_to_call if (vector := self._make_pod_score_vector(use, evaluation))
+            ]
             scores = sorted([*scores, *called], key=_index_of)
         for each in scores:
             each.refresh(feasible)
@@ -349,24 +351,24 @@ class Evaluator:
         if is_for_one_pod or not all(vector.was_summed for vector in counted):  # most new parts have no second pod
             evaluation.best = best_once(counted, feasible)
         else:
-            evaluation.best = self._sum_of(entry, counted).best(feasible)
+            evaluation.best = self._find_sum(entry, counted).best(feasible)
         for vector in counted:
             vector.was_summed = True
 
-    def _scores_of_pod(self, use: PlannedPlugin, evaluation: PodEvaluation) -> ScoreVector | None:
+    def _make_pod_score_vector(self, use: PlannedPlugin, evaluation: PodEvaluation) -> ScoreVector | None:
         pod, cluster, feasible = evaluation.pod, self._cluster, evaluation.feasible
         if use.is_per_node:
             return NodeScoreVector(use, pod.pod, cluster=cluster, cycle=evaluation.cycle, feasible=feasible)
         state = use.plugin.pre_score(pod, cluster)
         return None if is_skip(state) else ScoreVector(use, state, cluster)
 
-    def _sum_of(self, entry: _Entry, vectors: list[ScoreVector]) -> ScoreSum:
+    def _find_sum(self, entry: _SignatureEntry, vectors: list[ScoreVector]) -> ScoreSum:
         total = entry.total
         if total is None or total.vectors != vectors:
             declared = [each.use.declared for each in vectors]
             depends = any(each.depends_on_feasible or each.is_normalized for each in declared)
             key = (id(entry.pipeline) if depends else 0, *[vector.serial for vector in vectors])
-            total = entry.total = self._combination(self._sums, key, ScoreSum, vectors)
+            total = entry.total = self._find_combination(self._sums, key, ScoreSum, vectors)
         return total
 
 

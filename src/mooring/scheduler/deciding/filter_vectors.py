@@ -74,7 +74,7 @@ class FilterVector(Vector):
             if self.status is not fwk.SKIP:
                 self.change()
                 self.status, self.dirty = fwk.SKIP, None
-                self._take_all(fwk.ALL_PASS)
+                self._store_all(fwk.ALL_PASS)
             return
         rows = self.dirty
         if rows is not None and not len(rows):
@@ -86,7 +86,7 @@ class FilterVector(Vector):
             self.change()
             return
         self.dirty = NO_ROWS
-        if self._take(verdicts, rows):
+        if self._store_verdicts(verdicts, rows):
             self.change(rows)
 
     def evaluate_accepted(self, accepted: fwk.Mask) -> None:
@@ -167,38 +167,38 @@ class FilterVector(Vector):
             found = self._statuses[code] = status_of(code, self.reasons, self.name)
         return found
 
-    def _take(self, verdicts: fwk.Verdicts, rows: ChangedRows) -> bool:
+    def _store_verdicts(self, verdicts: fwk.Verdicts, rows: ChangedRows) -> bool:
         codes, changed = verdicts.codes, verdicts.reasons != self.reasons
         if changed:
             self.reasons, self._statuses = verdicts.reasons, None
         if rows is None:
-            self._take_all(codes)
+            self._store_all(codes)
             return True
         if not len(self.codes):
             if not codes.any():
                 return changed
-            self._set(np.zeros(self._cluster.capacity, np.int32), np.ones(self._cluster.capacity, np.bool_))
+            self._set_arrays(np.zeros(self._cluster.capacity, np.int32), np.ones(self._cluster.capacity, np.bool_))
         if len(rows) == 1:
-            return self._take_one(codes.item(), rows.item()) or changed
+            return self._store_verdict(codes.item(), rows.item()) or changed
         changed = changed or not np.array_equal(self.codes[rows], codes)
         self.codes[rows] = codes
         self.ok[rows] = (codes == 0) | ~self._cluster.labels.nodes[rows]
         self.refuses = not self.ok.all()
         return changed
 
-    def _take_all(self, codes: fwk.Codes) -> None:
+    def _store_all(self, codes: fwk.Codes) -> None:
         if not (len(codes) and codes.any()):
             self.codes, self.ok, self.refuses = fwk.ALL_PASS, _NO_MASK, False
             self.charge(0)
             return
-        self._set(codes, (codes == 0) | ~self._cluster.labels.nodes)
+        self._set_arrays(codes, (codes == 0) | ~self._cluster.labels.nodes)
         self.refuses = not self.ok.all()
 
-    def _set(self, codes: fwk.Codes, ok: fwk.Mask) -> None:
+    def _set_arrays(self, codes: fwk.Codes, ok: fwk.Mask) -> None:
         self.codes, self.ok = codes, ok
         self.charge(codes.nbytes + ok.nbytes)
 
-    def _take_one(self, code: int, row: int) -> bool:
+    def _store_verdict(self, code: int, row: int) -> bool:
         changed = code != self.codes.item(row)
         ok = code == 0 or not self._cluster.labels.nodes[row]
         if changed:
@@ -227,7 +227,7 @@ class NodeFilterVector(FilterVector):
             return
         codes = np.zeros(self._cluster.capacity, np.int32)
         codes[rows] = verdicts.codes
-        self._take(fwk.Verdicts(codes, verdicts.reasons), None)
+        self._store_verdicts(fwk.Verdicts(codes, verdicts.reasons), None)
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status:
         cycle, pod = self.state
@@ -255,7 +255,7 @@ class Feasible(NamedTuple):
     """By Filter plugin, how many of the nodes that passed the filters before it it rejects, for now and for good."""
 
 
-class _Passed(NamedTuple):
+class _Stage(NamedTuple):
     """The nodes that pass one filter, among those that passed the filters before it."""
 
     rows: fwk.Mask
@@ -274,7 +274,7 @@ class FilterPipeline:
         self._cluster = cluster
         self._nodes_at = NEVER
         self._verified_at = [NEVER] * len(vectors)
-        self._stages: list[_Passed] = []
+        self._stages: list[_Stage] = []
         """The nodes before the first vector, and those that pass each vector."""
         self._found: Feasible | None = None
 
@@ -290,30 +290,30 @@ class FilterPipeline:
             found = self.combine(self._cluster.labels.nodes.copy())
         elif found is None or first < len(self.vectors):
             del self._stages[first + 1 :]
-            found = self._pass_filters()
+            found = self._combine_stages()
         self._found = found
         return found
 
     def combine(self, considered: fwk.Mask) -> Feasible:
         """Return the nodes of `considered` that pass all filters."""
-        self._stages = [_Passed(considered, int(np.count_nonzero(considered)), 0)]
-        return self._pass_filters()
+        self._stages = [_Stage(considered, int(np.count_nonzero(considered)), 0)]
+        return self._combine_stages()
 
-    def _pass_filters(self) -> Feasible:
+    def _combine_stages(self) -> Feasible:
         stages = self._stages
         for vector in self.vectors[len(stages) - 1 :]:
             rows, number, _ = stages[-1]
             vector.evaluate_accepted(rows)
-            stages.append(_pass_filter(rows, number, vector) if vector.refuses else _Passed(rows, number, 0))
+            stages.append(_pass_filter(rows, number, vector) if vector.refuses else _Stage(rows, number, 0))
         rejected: dict[str, tuple[int, int]] = {}
         for vector, before, after in zip(self.vectors, stages, stages[1:], strict=False):
             rejected[vector.name] = (before.number - after.number - after.for_good, after.for_good)
         return Feasible(stages[-1].rows, stages[-1].number, stages[0].number, rejected)
 
 
-def _pass_filter(before: fwk.Mask, number_before: int, vector: FilterVector) -> _Passed:
+def _pass_filter(before: fwk.Mask, number_before: int, vector: FilterVector) -> _Stage:
     rows = before & vector.ok
     number = int(np.count_nonzero(rows))
     if number == number_before:
-        return _Passed(before, number, 0)
-    return _Passed(rows, number, int(np.count_nonzero(before & (vector.codes < 0))))
+        return _Stage(before, number, 0)
+    return _Stage(rows, number, int(np.count_nonzero(before & (vector.codes < 0))))

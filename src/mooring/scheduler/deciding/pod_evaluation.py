@@ -127,11 +127,11 @@ def find_refusals(
 def nominated_pods_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedPods) -> bool:
     """Return whether the nominated pods, once placed, change only resource usage: no other filter is affected."""
     if evaluation.nominated_pods_only_use is None:
-        evaluation.nominated_pods_only_use = _changes_nothing_else(evaluation, cluster, expected)
+        evaluation.nominated_pods_only_use = _check_only_usage_changes(evaluation, cluster, expected)
     return evaluation.nominated_pods_only_use
 
 
-def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedPods) -> bool:
+def _check_only_usage_changes(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedPods) -> bool:
     silent = [
         vector
         for vector in evaluation.filters

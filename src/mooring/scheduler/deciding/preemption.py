@@ -46,7 +46,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """The number of victims whose eviction violates a disruption budget."""
 
 
-class _Attempt(msgspec.Struct):
+class _PreemptionAttempt(msgspec.Struct):
     """The state of one attempt to find victims for a pod."""
 
     evaluation: PodEvaluation
@@ -59,7 +59,7 @@ class _Attempt(msgspec.Struct):
     """The number of nodes for each reason why preemption does not help."""
 
     @property
-    def least(self) -> int:
+    def pod_priority(self) -> int:
         """Return the priority of the pod; only pods below it may be victims."""
         return priority(self.evaluation.pod.pod)
 
@@ -77,22 +77,22 @@ def preempt(
     evaluation, diagnosis, cluster = refusals.evaluation, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
     pod = evaluation.pod
-    refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
+    refusal = _find_ineligibility(pod.pod, diagnosis, cluster, nominations)
     if refusal:
         return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
     rows = diagnosis.unschedulable_rows
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
-    attempt = _Attempt(evaluation, cluster, nominations.find_nominated(pod.pod), budgets, costs)
+    attempt = _PreemptionAttempt(evaluation, cluster, nominations.find_nominated(pod.pod), budgets, costs)
     first = handle.lot.randrange(len(rows)) if len(rows) else 0
     best = _find_cheapest(attempt, rows, first, candidates(len(rows)))
     if best is None:
-        return PostFilterResult(unschedulable(f"preemption: {_message(attempt, diagnosis.number_of_nodes)}"))
+        return PostFilterResult(unschedulable(f"preemption: {_describe_failure(attempt, diagnosis.number_of_nodes)}"))
     text = f"found a potential placement for pod on node {best.node}, preempting {len(best.victims)} victims"
     status = Status(reasons=(f"preemption: {text}",))
     return PostFilterResult(status, best.node, best.victims, in_background=handle.features.async_preemption)
 
 
-def _ineligible(pod: Pod, diagnosis: Diagnosis, cluster: Cluster, nominations: Nominations) -> str:
+def _find_ineligibility(pod: Pod, diagnosis: Diagnosis, cluster: Cluster, nominations: Nominations) -> str:
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     name = nominations.node_of(pod) or pod.status.nominated_node_name
@@ -113,7 +113,7 @@ def _is_preempted(pod: Pod) -> bool:
     return any(entry.status == "True" and entry.reason == "PreemptionByScheduler" for entry in conditions)
 
 
-def _message(attempt: _Attempt, nodes: int) -> str:
+def _describe_failure(attempt: _PreemptionAttempt, nodes: int) -> str:
     reasons = {NOT_HELPFUL: nodes - sum(attempt.refusals.values())}
     for status, number in attempt.refusals.items():
         for reason in status.reasons:
@@ -122,12 +122,12 @@ def _message(attempt: _Attempt, nodes: int) -> str:
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
 
 
-def _find_cheapest(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
+def _find_cheapest(attempt: _PreemptionAttempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
     """Try nodes until enough would help and one violates no budget; return the first with the lowest cost.
 
     Return None if none helps. Nodes are tried in the order of `rows`, starting at index `first` and wrapping around.
     """
-    has_lower = attempt.cluster.priorities.lowest < attempt.least
+    has_lower = attempt.cluster.priorities.lowest < attempt.pod_priority
     if not has_lower.any():  # as where all pods are equally important
         attempt.refusals[NO_VICTIMS] = len(rows)
         return None
@@ -136,19 +136,19 @@ def _find_cheapest(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted
     attempt.refusals[NO_VICTIMS] = len(rows) - len(with_lower)
     if _can_cache_costs(attempt):
         return _find_cheapest_cached(attempt, with_lower, max(1, wanted))
-    return _find_cheapest_tried(attempt, with_lower.tolist(), wanted)
+    return _find_cheapest_by_trying(attempt, with_lower.tolist(), wanted)
 
 
-def _can_cache_costs(attempt: _Attempt) -> bool:
+def _can_cache_costs(attempt: _PreemptionAttempt) -> bool:
     evaluation, expected = attempt.evaluation, attempt.expected
     if len(attempt.budgets) or not only_resources_decide(evaluation):
         return False
     return expected is None or nominated_pods_only_use(evaluation, attempt.cluster, expected)
 
 
-def _find_cheapest_cached(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | None:
+def _find_cheapest_cached(attempt: _PreemptionAttempt, rows: NDArray[np.intp], wanted: int) -> Candidate | None:
     evaluation = attempt.evaluation
-    costs = attempt.costs.of(evaluation.pod.signature, attempt.least, attempt.expected)
+    costs = attempt.costs.find_costs(evaluation.pod.signature, attempt.pod_priority, attempt.expected)
     fitting = NO_ROWS
     at_once = min(wanted, _AT_ONCE)
     for begin in range(0, len(rows), at_once):
@@ -161,11 +161,11 @@ def _find_cheapest_cached(attempt: _Attempt, rows: NDArray[np.intp], wanted: int
     if not len(fitting):
         attempt.refusals.update(costs.count_refusals(evaluation, rows))
         return None
-    row = costs.cheapest(fitting[:wanted])
-    return _with_victims(attempt, row, *costs.dry_runs[row])
+    row = costs.find_cheapest(fitting[:wanted])
+    return _make_candidate(attempt, row, *costs.dry_runs[row])
 
 
-def _find_cheapest_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
+def _find_cheapest_by_trying(attempt: _PreemptionAttempt, rows: Sequence[int], wanted: int) -> Candidate | None:
     best: Callable[[], Candidate | None] | None = None
     least: Cost | None = None
     number, spares_budgets = 0, False
@@ -183,7 +183,7 @@ def _find_cheapest_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) ->
 
 
 def _try_nodes(
-    attempt: _Attempt, rows: Sequence[int], at_once: int
+    attempt: _PreemptionAttempt, rows: Sequence[int], at_once: int
 ) -> Iterator[tuple[Cost | Status, Callable[[], Candidate | None]]]:
     """Yield for each node the cost of preemption, or why it does not help, and a function that returns the victims."""
     evaluation, cluster, budgets = attempt.evaluation, attempt.cluster, attempt.budgets
@@ -192,52 +192,52 @@ def _try_nodes(
         return
     for begin in range(0, len(rows), at_once):
         part = rows[begin : begin + at_once]
-        together = dry_run(evaluation, cluster, part, attempt.least, budgets=budgets, expected=None)
+        together = dry_run(evaluation, cluster, part, attempt.pod_priority, budgets=budgets, expected=None)
         for index, (row, outcome) in enumerate(zip(part, together.outcomes(), strict=True)):
             if attempt.expected_on(row):
                 yield _try_node(attempt, row)
             else:
-                yield outcome, partial(_with_victims, attempt, row, together, index)
+                yield outcome, partial(_make_candidate, attempt, row, together, index)
 
 
-def _with_victims(attempt: _Attempt, row: int, found: DryRun, index: int) -> Candidate | None:
-    info, lower = attempt.cluster.nodes[row], _lower(attempt, row)
+def _make_candidate(attempt: _PreemptionAttempt, row: int, found: DryRun, index: int) -> Candidate | None:
+    info, lower = attempt.cluster.nodes[row], _list_lower_priority(attempt, row)
     victims, violations = found.victims(index)
     return None if info is None else Candidate(info.name, tuple(lower[rank].pod for rank in victims), violations)
 
 
-def _lower(attempt: _Attempt, row: int) -> list[PlacedPod]:
+def _list_lower_priority(attempt: _PreemptionAttempt, row: int) -> list[PlacedPod]:
     ranked = attempt.cluster.rank_pods(row)
-    return ranked.placed[ranked.first_below(attempt.least) :]
+    return ranked.placed[ranked.first_below(attempt.pod_priority) :]
 
 
-def _try_node(attempt: _Attempt, row: int) -> tuple[Cost | Status, Callable[[], Candidate | None]]:
-    found = _victims_on(attempt, row)
+def _try_node(attempt: _PreemptionAttempt, row: int) -> tuple[Cost | Status, Callable[[], Candidate | None]]:
+    found = _find_victims_on(attempt, row)
     return (found, lambda: None) if isinstance(found, Status) else (cost_of(found), lambda: found)
 
 
-def _victims_on(attempt: _Attempt, row: int) -> Candidate | Status:
-    info, lower = attempt.cluster.nodes[row], _lower(attempt, row)
+def _find_victims_on(attempt: _PreemptionAttempt, row: int) -> Candidate | Status:
+    info, lower = attempt.cluster.nodes[row], _list_lower_priority(attempt, row)
     if info is None or not lower:
         return NO_VICTIMS
     with attempt.cluster.trial() as trial:
         for placed in lower:
             trial.displace(placed)
-        status = _fits(attempt, info)
+        status = _check_fit(attempt, info)
         if not status.is_success:
             return status
         violating, others = attempt.budgets.split(lower)
         victims: list[int] = []
         for index in (*violating, *others):
             trial.place(lower[index])
-            if not _fits(attempt, info, only_pods_moved=True).is_success:
+            if not _check_fit(attempt, info, only_pods_moved=True).is_success:
                 trial.displace(lower[index])
                 victims.append(index)
     gone = tuple(lower[index].pod for index in sorted(victims))
     return Candidate(info.name, gone, len(set(victims) & set(violating)))
 
 
-def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
+def _check_fit(attempt: _PreemptionAttempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
     expected = attempt.expected_on(info.row)
     status = status_with(attempt.evaluation, attempt.cluster, info.row, expected, only_pods_moved=only_pods_moved)
     return status_on(attempt.evaluation, info.row, only_pods_moved=only_pods_moved) if status.is_success else status

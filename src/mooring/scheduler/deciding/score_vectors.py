@@ -58,7 +58,7 @@ class ScoreVector(Vector):
         if depends_on_feasible and feasible is not self._feasible:
             self._feasible, self._revision = feasible, NEVER
         if not self._collect_changes(feasible):
-            self._leave_out()
+            self._set_inactive()
             return
         self.is_active = True
         if depends_on_feasible:
@@ -66,10 +66,10 @@ class ScoreVector(Vector):
         else:
             self.update_rows()
 
-    def _leave_out(self) -> None:
+    def _set_inactive(self) -> None:
         if not self.is_zero:
             self.change()
-            self._take_all(_NO_SCORES)
+            self._store_all(_NO_SCORES)
         self.dirty = None
         self.is_active = not self.use.has_pre_point  # a plugin without PreScore scores every pod
 
@@ -84,17 +84,17 @@ class ScoreVector(Vector):
         if use.weight != 1 and not use.declared.is_normalized:
             scores = scores.astype(np.int64) * use.weight
         if rows is None:
-            self._take_all(scores)
+            self._store_all(scores)
         elif not self.is_zero:
             self.scores[rows] = scores
         elif scores.any():
             found = np.zeros(self._cluster.capacity, np.int64)
             found[rows] = scores
-            self._take_all(found)
+            self._store_all(found)
         self.dirty = NO_ROWS
         self.change(rows)
 
-    def _take_all(self, scores: Scores) -> None:
+    def _store_all(self, scores: Scores) -> None:
         declared = self.use.declared
         self.is_zero = not (len(scores) and (declared.depends_on_feasible or scores.item(0) or scores.any()))
         if self.is_zero:
@@ -161,9 +161,9 @@ class BestRows:
 
     def __init__(self, totals: Scores) -> None:
         self._totals = totals
-        self._find()
+        self._find_best_rows()
 
-    def _find(self) -> None:
+    def _find_best_rows(self) -> None:
         self.highest = int(self._totals[self._totals.argmax()])
         self._rows: NDArray[np.intp] = (self._totals == self.highest).nonzero()[0]
         self._left = len(self._rows)
@@ -175,21 +175,21 @@ class BestRows:
         if total > max(before, self.highest):
             self.highest, self._rows, self._left = total, np.array([row], np.intp), 1
         elif total > before and total == self.highest:
-            self._find()
+            self._find_best_rows()
 
     def update(self, rows: NDArray[np.intp], totals: Scores) -> None:
         """Set the total scores of some node rows."""
         has_risen = totals.max() >= self.highest and (totals > self._totals[rows]).any()
         self._totals[rows] = totals
         if has_risen:
-            self._find()
+            self._find_best_rows()
 
     def rows(self) -> NDArray[np.intp]:
         """Return all node rows with the highest total score, in ascending order."""
         rows = self._rows[: self._left]
         found = rows[self._totals[rows] == self.highest]
         if not len(found):
-            self._find()
+            self._find_best_rows()
             return self._rows
         return np.sort(found)
 
@@ -203,7 +203,7 @@ class BestRows:
             self._left -= 1
             self._rows[place] = self._rows[self._left]
             if not self._left:
-                self._find()
+                self._find_best_rows()
 
 
 class _Summand:

@@ -153,7 +153,7 @@ class Inventory:
     def _rebuild(self, key: PoolKey) -> None:
         before = self._by_key.pop(key, None)
         if before is not None:
-            self._unindex_pool(key, before)
+            self._remove_pool(key, before)
             self._mark_pool_changed(before)
         members = self._members.get(key)
         if not members:
@@ -171,7 +171,7 @@ class Inventory:
             self._selecting.add(key)
         self._mark_pool_changed(pool)
 
-    def _unindex_pool(self, key: PoolKey, pool: Pool) -> None:
+    def _remove_pool(self, key: PoolKey, pool: Pool) -> None:
         self._everywhere.pop(key, None)
         self._selecting.discard(key)
         for row in pool.by_row:

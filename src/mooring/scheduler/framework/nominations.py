@@ -63,17 +63,17 @@ class NominatedPods:
     def add(self, placed: PlacedPod) -> None:
         row = self._cluster.row_of.get(placed.node_name)
         if row is not None:
-            self._set(row, [*self.on(row), placed])
+            self._set_pods(row, [*self.on(row), placed])
             self.usage[:, row] += self._cluster.resources.usage_of(placed.signature)
 
     def discard(self, placed: PlacedPod) -> None:
         row = self._cluster.row_of.get(placed.node_name)
         pods = self.on(row) if row is not None else ()
         if row is not None and any(other is placed for other in pods):
-            self._set(row, [other for other in pods if other is not placed])
+            self._set_pods(row, [other for other in pods if other is not placed])
             self.usage[:, row] -= self._cluster.resources.usage_of(placed.signature)
 
-    def _set(self, row: int, pods: list[PlacedPod]) -> None:
+    def _set_pods(self, row: int, pods: list[PlacedPod]) -> None:
         before = self._pods.pop(row, None)
         if before is not None:
             combination = _combination_of(before)
@@ -102,7 +102,7 @@ class Nominations:
     def put(self, pod: Pod, node_name: str) -> None:
         """Nominate a node for a pod, in place of its earlier nominated node."""
         self.remove(pod)
-        key, placed = pod_key(pod), self._cluster.as_placed(pod, node_name)
+        key, placed = pod_key(pod), self._cluster.build_placed_pod(pod, node_name)
         self._pods[key] = placed
         self._on_node.setdefault(node_name, {})[key] = placed
         for least, expected in self._current_by_priority().items():
@@ -129,7 +129,7 @@ class Nominations:
     def on(self, node_name: str) -> list[Pod]:
         return [nominated.pod for nominated in self._on_node.get(node_name, {}).values()]
 
-    def nominated_on(self, node_name: str, pod: Pod) -> list[PlacedPod]:
+    def find_nominated_on(self, node_name: str, pod: Pod) -> list[PlacedPod]:
         """Return the other pods nominated for a node, of the priority of `pod` or higher: it must leave them room."""
         own, least = pod_key(pod), priority(pod)
         nominated = self._on_node.get(node_name, {}).items()
@@ -141,11 +141,11 @@ class Nominations:
             return None
         own, least = self._pods.get(pod_key(pod)), priority(pod)
         if own is not None:
-            return self._new(least, without=own)
+            return self._build_for_priority(least, without=own)
         kept = self._current_by_priority()
         found = kept.get(least)
         if found is None:
-            found = self._expected[least] = self._new(least)
+            found = self._expected[least] = self._build_for_priority(least)
             if len(self._expected) > _MAX_PRIORITIES:
                 del self._expected[next(iter(self._expected))]
         return found if len(found) else None
@@ -157,7 +157,7 @@ class Nominations:
                 self._expected.clear()
         return self._expected
 
-    def _new(self, least: int, without: PlacedPod | None = None) -> NominatedPods:
+    def _build_for_priority(self, least: int, without: PlacedPod | None = None) -> NominatedPods:
         others = (placed for placed in self._pods.values() if placed is not without)
         return NominatedPods(self._cluster, (placed for placed in others if priority(placed.pod) >= least))
 

@@ -1,7 +1,7 @@
 """Profiles: the plugins for one scheduler name, with their order and weights.
 
 `DEFAULT_PLUGINS` lists the default policy in order. A `ProfileSpec` is created in code or from a
-KubeSchedulerConfiguration; `build` instantiates the plugins and sorts them by extension point into a `Profile`.
+KubeSchedulerConfiguration; `build_profile` instantiates the plugins and sorts them by extension point into a `Profile`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ class ProfileSpec(msgspec.Struct, frozen=True):
     """The arguments of each plugin, by plugin name."""
 
 
-class Weighted(msgspec.Struct, Generic[P], frozen=True):
+class WeightedPlugin(msgspec.Struct, Generic[P], frozen=True):
     plugin: P
     weight: int
 
@@ -85,7 +85,7 @@ class Profile(msgspec.Struct, frozen=True):
     queue_sort: fwk.QueueSortPlugin
     pre_enqueue: tuple[fwk.PreEnqueuePlugin, ...]
     filters: tuple[fwk.FilterPlugin[Any] | fwk.NodeFilterPlugin, ...]
-    scores: tuple[Weighted[fwk.ScorePlugin[Any] | fwk.NodeScorePlugin], ...]
+    scores: tuple[WeightedPlugin[fwk.ScorePlugin[Any] | fwk.NodeScorePlugin], ...]
     post_filter: tuple[fwk.PostFilterPlugin, ...]
     reserve: tuple[fwk.ReservePlugin, ...]
     permit: tuple[fwk.PermitPlugin, ...]
@@ -98,7 +98,7 @@ class Profile(msgspec.Struct, frozen=True):
     """All plugins of the profile, at any extension point."""
 
 
-def build(spec: ProfileSpec, registry: fwk.Registry, handle: fwk.Handle) -> Profile:
+def build_profile(spec: ProfileSpec, registry: fwk.Registry, handle: fwk.Handle) -> Profile:
     """Instantiate the plugins of a profile. Raise `PluginError` for an unknown plugin or wrong arguments."""
     return _Builder(spec, registry, handle).profile()
 
@@ -111,7 +111,10 @@ class _Builder:
         self._made: dict[str, fwk.Plugin] = {}
 
     def profile(self) -> Profile:
-        queue_sort, choose = self._at("queueSort", fwk.QueueSortPlugin), self._at("choose", fwk.ChoosePlugin)
+        queue_sort, choose = (
+            self._plugins_at("queueSort", fwk.QueueSortPlugin),
+            self._plugins_at("choose", fwk.ChoosePlugin),
+        )
         where = f"profile {self._spec.scheduler_name}"
         if len(queue_sort) != 1:
             raise PluginError(f"{where}: one plugin must sort the queue, not {len(queue_sort)}")
@@ -120,38 +123,38 @@ class _Builder:
         return Profile(
             name=self._spec.scheduler_name,
             queue_sort=queue_sort[0],
-            pre_enqueue=tuple(self._at("preEnqueue", fwk.PreEnqueuePlugin)),
-            filters=tuple(self._at("filter", fwk.FilterPlugin, fwk.NodeFilterPlugin)),
+            pre_enqueue=tuple(self._plugins_at("preEnqueue", fwk.PreEnqueuePlugin)),
+            filters=tuple(self._plugins_at("filter", fwk.FilterPlugin, fwk.NodeFilterPlugin)),
             scores=tuple(self._weight_plugins("score", fwk.ScorePlugin, fwk.NodeScorePlugin)),
-            post_filter=tuple(self._at("postFilter", fwk.PostFilterPlugin)),
-            reserve=tuple(self._at("reserve", fwk.ReservePlugin)),
-            permit=tuple(self._at("permit", fwk.PermitPlugin)),
-            pre_bind=tuple(self._at("preBind", fwk.PreBindPlugin)),
-            bind=tuple(self._at("bind", fwk.BindPlugin, fwk.GroupBindPlugin)),
-            post_bind=tuple(self._at("postBind", fwk.PostBindPlugin)),
+            post_filter=tuple(self._plugins_at("postFilter", fwk.PostFilterPlugin)),
+            reserve=tuple(self._plugins_at("reserve", fwk.ReservePlugin)),
+            permit=tuple(self._plugins_at("permit", fwk.PermitPlugin)),
+            pre_bind=tuple(self._plugins_at("preBind", fwk.PreBindPlugin)),
+            bind=tuple(self._plugins_at("bind", fwk.BindPlugin, fwk.GroupBindPlugin)),
+            post_bind=tuple(self._plugins_at("postBind", fwk.PostBindPlugin)),
             choose=choose[0] if choose else None,
             plugins=tuple(self._made.values()),
         )
 
-    def _at(self, point: str, *kinds: type[Any]) -> Sequence[Any]:
+    def _plugins_at(self, point: str, *kinds: type[Any]) -> Sequence[Any]:
         return [weighted.plugin for weighted in self._weight_plugins(point, *kinds)]
 
-    def _weight_plugins(self, point: str, *kinds: type[Any]) -> Sequence[Weighted[Any]]:
+    def _weight_plugins(self, point: str, *kinds: type[Any]) -> Sequence[WeightedPlugin[Any]]:
         disabled = self._spec.disabled.get(point, frozenset())
         named = {use.name: use for use in self._spec.enabled.get(point, ())}
-        found: list[Weighted[Any]] = []
+        found: list[WeightedPlugin[Any]] = []
         for use in () if "*" in disabled else self._spec.plugins:
-            plugin = self._plugin(use.name)
+            plugin = self._get_plugin(use.name)
             if use.name not in disabled and isinstance(plugin, kinds):
-                found.append(Weighted(plugin, named.pop(use.name, use).weight or use.weight or 1))
+                found.append(WeightedPlugin(plugin, named.pop(use.name, use).weight or use.weight or 1))
         for use in named.values():
-            plugin = self._plugin(use.name)
+            plugin = self._get_plugin(use.name)
             if not isinstance(plugin, kinds):
                 raise PluginError(f"the scheduler plugin {use.name} does not have the extension point {point}")
-            found.append(Weighted(plugin, use.weight or 1))
+            found.append(WeightedPlugin(plugin, use.weight or 1))
         return found
 
-    def _plugin(self, name: str) -> fwk.Plugin:
+    def _get_plugin(self, name: str) -> fwk.Plugin:
         plugin = self._made.get(name)
         if plugin is None:
             factory = self._registry.get(name)

@@ -44,7 +44,7 @@ class InterPodAffinityArgs(Object):
     """Whether preferred terms of placed pods are ignored for a pod without preferred terms of its own."""
 
 
-class _Terms(Derived):
+class _AffinityTerms(Derived):
     """The affinity terms that concern a pod signature: its own, and those of placed pods that select it.
 
     As a derived value, it logs the node rows whose verdict or score changed.
@@ -91,7 +91,7 @@ class _Terms(Derived):
         self.change(rows if is_part else None)
 
 
-class _Required(_Terms):
+class _RequiredTerms(_AffinityTerms):
     """The required terms of a pod signature, and the placed pods' required anti-affinity terms that select it."""
 
     # The pods that affinity selects (near) and those that anti-affinity selects (far), by domain.
@@ -161,7 +161,7 @@ class _Required(_Terms):
         return 3 if any(counts.topology.codes.item(row) in counts.by_code for counts in existing) else 0
 
 
-class _Preferred(_Terms):
+class _PreferredTerms(_AffinityTerms):
     """The preferred terms of a pod signature, and the placed pods' terms that attract or repel it."""
 
     _own: Sequence[tuple[DomainCounts, int]] = ()
@@ -181,7 +181,7 @@ class _Preferred(_Terms):
         if not self._own and not self.existing:
             self._counts_verified_at = None
             return _TERM_INPUTS
-        self._weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing)]
+        self._weighted = [*self._own, *((term.domains, self._weight_of(term)) for term in self.existing)]
         if not any(counts.by_code for counts, _ in self._weighted):
             self._counts_verified_at = None
             return _INPUTS
@@ -213,11 +213,11 @@ class _Preferred(_Terms):
             found += table.take(topology.codes)
         return found
 
-    def _weight(self, term: OwnedTerm) -> int:
+    def _weight_of(self, term: OwnedTerm) -> int:
         return self._hard_weight if term.key.kind is TermKind.AFFINITY else term.key.weight
 
 
-class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred]):
+class InterPodAffinity(fwk.FilterPlugin[_RequiredTerms], fwk.ScorePlugin[_PreferredTerms]):
     name = "InterPodAffinity"
     filters = fwk.Declaration(fwk.Part.SELECTED | fwk.Part.POD_AFFINITY, fwk.Input.NODE_LABELS, cluster=_INPUTS)
     scores = fwk.Declaration(
@@ -234,28 +234,28 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         self._scored_kinds = (TermKind.PREFERRED, TermKind.AFFINITY)[: 2 if self._hard_weight else 1]
         self._cluster = handle.cluster
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Required]:
-        return fwk.PreFilterResult(_Required(cluster, pod.signature))
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_RequiredTerms]:
+        return fwk.PreFilterResult(_RequiredTerms(cluster, pod.signature))
 
     def may_apply_after(self, signature: PodSignature) -> bool:
         """Return whether the placed pod has affinity terms: only such pods can make a skipped plugin apply."""
         return bool(signature.terms.keys)
 
-    def refresh(self, state: _Required) -> Derived | fwk.Input:
+    def refresh(self, state: _RequiredTerms) -> Derived | fwk.Input:
         return state.refresh()
 
-    def filter(self, state: _Required, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _RequiredTerms, rows: fwk.Rows) -> fwk.Verdicts:
         return fwk.Verdicts(state.codes(rows), lambda code: (_REASONS[code],))
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | fwk.Status:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _PreferredTerms | fwk.Status:
         if self._ignore_existing and not pod.signature.terms.preferred:
             return fwk.SKIP
-        return _Preferred(cluster, pod.signature, self._scored_kinds, self._hard_weight)
+        return _PreferredTerms(cluster, pod.signature, self._scored_kinds, self._hard_weight)
 
-    def refresh_score(self, state: _Preferred, _feasible: fwk.Mask) -> Derived | fwk.Input:
+    def refresh_score(self, state: _PreferredTerms, _feasible: fwk.Mask) -> Derived | fwk.Input:
         return state.refresh()
 
-    def score(self, state: _Preferred, rows: fwk.Rows) -> fwk.Scores:
+    def score(self, state: _PreferredTerms, rows: fwk.Rows) -> fwk.Scores:
         return state.points(rows)
 
     def span(self, scores: fwk.Scores, feasible: fwk.Mask) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ class NodeAffinityArgs(Object):
     """Node affinity that every pod has in addition to its own."""
 
 
-class _Required(msgspec.Struct, frozen=True):
+class _RequiredNodeAffinity(msgspec.Struct, frozen=True):
     """The required node affinity of a pod, and that of the configuration."""
 
     labels: LabelColumns
@@ -46,12 +46,12 @@ class _Required(msgspec.Struct, frozen=True):
     added: RequiredAffinity
 
 
-class _Preferred(msgspec.Struct, frozen=True):
+class _PreferredNodeAffinity(msgspec.Struct, frozen=True):
     labels: LabelColumns
     preferred: PreferredAffinity
 
 
-class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Required]):
+class NodeAffinity(Proportional[_PreferredNodeAffinity], fwk.FilterPlugin[_RequiredNodeAffinity]):
     name = "NodeAffinity"
     filters = fwk.Declaration(fwk.Part.UNPINNED, fwk.Input.NODE_LABELS)
     scores = fwk.Declaration(fwk.Part.UNPINNED, fwk.Input.NODE_LABELS, is_normalized=True)
@@ -71,34 +71,34 @@ class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Required]):
                 "addedAffinity uses %s, whose feature gate is off: terms with it match no node", ", ".join(ignored)
             )
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Required] | fwk.Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_RequiredNodeAffinity] | fwk.Status:
         spec = pod.signature.spec
         required = node_selector.required_affinity(spec, self._options)
         if pod.signature.is_pinned:
-            return fwk.PreFilterResult(_Required(cluster.labels, required, self._added), is_pinned=True)
+            return fwk.PreFilterResult(_RequiredNodeAffinity(cluster.labels, required, self._added), is_pinned=True)
         if required is node_selector.ANY_NODE and self._added is node_selector.ANY_NODE:
             return fwk.SKIP
-        names = _named_nodes(spec)
+        names = _find_named_nodes(spec)
         if names is not None and not names:
             return fwk.unresolvable(REASON_CONFLICT)
-        return fwk.PreFilterResult(_Required(cluster.labels, required, self._added), names)
+        return fwk.PreFilterResult(_RequiredNodeAffinity(cluster.labels, required, self._added), names)
 
-    def filter(self, state: _Required, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _RequiredNodeAffinity, rows: fwk.Rows) -> fwk.Verdicts:
         codes: fwk.Codes = (~state.labels.required_mask(state.required)[rows]).astype(np.int32)
         codes *= -2
         if state.added is not node_selector.ANY_NODE:
             codes[~state.labels.required_mask(state.added)[rows]] = -1
         return fwk.Verdicts(codes, lambda code: (_REASONS[code],))
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | fwk.Status:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _PreferredNodeAffinity | fwk.Status:
         affinity = pod.signature.spec.affinity and pod.signature.spec.affinity.node_affinity
         wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
         if not wishes and not self._added_preferred.terms:
             return fwk.SKIP
         own = node_selector.preferred_affinity(pod.signature.spec, self._options)
-        return _Preferred(cluster.labels, PreferredAffinity(self._added_preferred.terms + own.terms))
+        return _PreferredNodeAffinity(cluster.labels, PreferredAffinity(self._added_preferred.terms + own.terms))
 
-    def score(self, state: _Preferred, rows: fwk.Rows) -> fwk.Scores:
+    def score(self, state: _PreferredNodeAffinity, rows: fwk.Rows) -> fwk.Scores:
         return state.labels.preferred_scores(state.preferred)[rows]
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
@@ -122,7 +122,7 @@ def _check_added(added: core_v1.NodeAffinity) -> None:
         raise plugin_arguments.error(NodeAffinity.name, "; ".join(map(str, found)))
 
 
-def _named_nodes(spec: core_v1.PodSpec) -> frozenset[str] | None:
+def _find_named_nodes(spec: core_v1.PodSpec) -> frozenset[str] | None:
     affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     if not required or not required.node_selector_terms:

@@ -41,10 +41,10 @@ def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.Queu
     if old is None or not old.spec.node_name:
         return fwk.QueueingHint.SKIP
     freed = host_ports(old.spec)
-    return fwk.QueueingHint.of(any(_conflict(wanted, port) for wanted in host_ports(pod.spec) for port in freed))
+    return fwk.QueueingHint.of(any(_ports_conflict(wanted, port) for wanted in host_ports(pod.spec) for port in freed))
 
 
-def _conflict(one: HostPort, other: HostPort) -> bool:
+def _ports_conflict(one: HostPort, other: HostPort) -> bool:
     addresses = {one.address, other.address}
     same_port = (one.protocol, one.port) == (other.protocol, other.port)
     return same_port and (len(addresses) == 1 or ANY_ADDRESS in addresses)

@@ -67,7 +67,7 @@ class NodeResourcesFitArgs(Object):
     """The strategy and resources by which nodes are scored."""
 
 
-class _Requests(StateCache[fwk.Verdicts]):
+class _RequestedResources(StateCache[fwk.Verdicts]):
     """The requested amounts of a pod signature, compared with what nodes have left."""
 
     def __init__(self, columns: ResourceColumns, asked: dict[str, int], nodes: fwk.Mask) -> None:
@@ -185,7 +185,7 @@ def _group_columns(columns: fwk.Mask) -> tuple[NDArray[np.intp], NDArray[np.intp
     return first, numbers
 
 
-class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResources]):
+class NodeResourcesFit(fwk.FilterPlugin[_RequestedResources], fwk.ScorePlugin[ScoredResources]):
     name = "NodeResourcesFit"
     filters = fwk.Declaration(fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS, only_resources=True)
     scores = fwk.Declaration(fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS)
@@ -214,9 +214,11 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
         ratio = strategy.requested_to_capacity_ratio
         return requested_to_capacity_ratio(checked_shape(self.name, ratio.shape if ratio else []))
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Requests]:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_RequestedResources]:
         return fwk.PreFilterResult(
-            _Requests(cluster.resources, self._requested_amounts(pod.signature.requests), cluster.labels.nodes)
+            _RequestedResources(
+                cluster.resources, self._requested_amounts(pod.signature.requests), cluster.labels.nodes
+            )
         )
 
     def _requested_amounts(self, amounts: dict[str, int]) -> dict[str, int]:
@@ -231,14 +233,16 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
             return False
         return resource in self._ignored or resource.partition("/")[0] in self._ignored_groups
 
-    def filter(self, state: _Requests, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _RequestedResources, rows: fwk.Rows) -> fwk.Verdicts:
         return state.verdicts(rows)
 
-    def fits_resources(self, state: _Requests, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Mask:
+    def fits_resources(
+        self, state: _RequestedResources, allocatable: NDArray[np.int64], used: NDArray[np.int64]
+    ) -> fwk.Mask:
         return state.fits_with(allocatable, used)
 
     def filter_resources(
-        self, state: _Requests, allocatable: NDArray[np.int64], used: NDArray[np.int64]
+        self, state: _RequestedResources, allocatable: NDArray[np.int64], used: NDArray[np.int64]
     ) -> fwk.Verdicts:
         return fwk.Verdicts(state.codes_with(allocatable, used), state.reasons)
 

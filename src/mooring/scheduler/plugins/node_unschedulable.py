@@ -23,7 +23,7 @@ class NodeUnschedulable(fwk.FilterPlugin[Cluster]):
         self._options: ConstraintOptions = handle.features.constraints
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[Cluster] | fwk.Status:
-        return fwk.SUCCESS if self._tolerates(pod.signature.spec.tolerations) else fwk.PreFilterResult(cluster)
+        return fwk.SUCCESS if self._tolerates_cordon(pod.signature.spec.tolerations) else fwk.PreFilterResult(cluster)
 
     def filter(self, state: Cluster, rows: fwk.Rows) -> fwk.Verdicts:
         return fwk.Verdicts(-state.unschedulable[rows].astype(np.int32), lambda _: (REASON,))
@@ -39,7 +39,7 @@ class NodeUnschedulable(fwk.FilterPlugin[Cluster]):
         return fwk.QueueingHint.of(was and new is not None and not new.spec.unschedulable)
 
     def _after_own_change(self, _pod: Pod, _old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
-        return fwk.QueueingHint.of(new is not None and self._tolerates(new.spec.tolerations))
+        return fwk.QueueingHint.of(new is not None and self._tolerates_cordon(new.spec.tolerations))
 
-    def _tolerates(self, tolerations: Sequence[Toleration]) -> bool:
+    def _tolerates_cordon(self, tolerations: Sequence[Toleration]) -> bool:
         return any_tolerates(tolerations, _TAINT, self._options)

@@ -62,7 +62,7 @@ class _CountedConstraint:
         return refused
 
 
-class _Constraints(Derived):
+class _PodConstraints(Derived):
     """The spread constraints of a pod signature with their counts; updated when nodes, Services or workloads change.
 
     As a derived value, it logs the node rows whose verdict or score changed.
@@ -81,7 +81,7 @@ class _Constraints(Derived):
         self._rules = rules
         self._action = action
 
-    def catch_up(self) -> bool:
+    def refresh_counts(self) -> bool:
         """Recount the pods if inputs changed; return whether the pod has spread constraints."""
         self._find_constraints()
         if not self.counted:
@@ -120,7 +120,7 @@ class _Constraints(Derived):
         return max([counted.pods.changed_at for counted in self.counted])
 
 
-class _Hard(_Constraints):
+class _HardConstraints(_PodConstraints):
     """The DoNotSchedule constraints of a pod signature, with the verdict code of each group of nodes."""
 
     table: fwk.Codes = np.empty(0, np.int32)
@@ -129,7 +129,7 @@ class _Hard(_Constraints):
         super().__init__(cluster, signature, rules, _HARD)
 
     def refresh(self) -> Derived | fwk.Input:
-        if not self.catch_up():
+        if not self.refresh_counts():
             return fwk.Input.OBJECTS
         changed_at = self.counts_changed_at()
         if changed_at > self.verified_at:
@@ -167,7 +167,7 @@ class _FeasibleGroups(NamedTuple):
     """The value 0.5 for each group, added to round scores."""
 
 
-class _Soft(_Constraints):
+class _SoftConstraints(_PodConstraints):
     """The ScheduleAnyway constraints of a signature; their scores depend on the domains of the feasible nodes.
 
     Scores are computed for groups of nodes: by domain, and by number of pods if a constraint spreads over hosts.
@@ -193,7 +193,7 @@ class _Soft(_Constraints):
         self.groups = CountedDomains(self.nodes.domains, pods, counting, reader)
 
     def refresh(self, feasible: fwk.Mask) -> Derived | fwk.Input:
-        if not self.catch_up():
+        if not self.refresh_counts():
             return fwk.Input.OBJECTS
         regrouped = self.groups.refresh()
         last, changed_at = self._feasible_groups, self.counts_changed_at()
@@ -213,7 +213,7 @@ class _Soft(_Constraints):
         else:
             rows = feasible & self.nodes.labelled
             number = int(np.count_nonzero(rows))
-        present = self.groups.among(rows)
+        present = self.groups.find_groups_among(rows)
         if last is not None and last.feasible is feasible and last.present is present:
             return last
         levels = np.arange(len(present))[:, None]
@@ -259,7 +259,7 @@ class _Soft(_Constraints):
         return turned
 
 
-class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
+class PodTopologySpread(fwk.FilterPlugin[_HardConstraints], fwk.ScorePlugin[_SoftConstraints]):
     name = "PodTopologySpread"
     filters = fwk.Declaration(_PARTS, cluster=_INPUTS)
     scores = fwk.Declaration(_PARTS, cluster=_INPUTS | fwk.Input.OBJECTS, depends_on_feasible=True)
@@ -270,30 +270,30 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
             # The node that a pod is made for is the only one where other pods count.
             self.filters = fwk.Declaration(_PARTS | fwk.Part.NODE_AFFINITY, cluster=_INPUTS | fwk.Input.OBJECTS)
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Hard] | fwk.Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_HardConstraints] | fwk.Status:
         if not self._rules.may_have(pod.signature, _HARD):
             return fwk.SKIP
-        return fwk.PreFilterResult(_Hard(cluster, pod.signature, self._rules))
+        return fwk.PreFilterResult(_HardConstraints(cluster, pod.signature, self._rules))
 
     def may_apply_after(self, _signature: PodSignature) -> bool:
         """Return False: the plugin is left out only if the pod has no constraints, which placed pods cannot change."""
         return False
 
-    def refresh(self, state: _Hard) -> Derived | fwk.Input:
+    def refresh(self, state: _HardConstraints) -> Derived | fwk.Input:
         return state.refresh()
 
-    def filter(self, state: _Hard, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _HardConstraints, rows: fwk.Rows) -> fwk.Verdicts:
         return fwk.Verdicts(state.table.take(state.nodes.domains.codes[rows]), lambda code: (_REASONS[code],))
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft | fwk.Status:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _SoftConstraints | fwk.Status:
         if not self._rules.may_have(pod.signature, _SOFT):
             return fwk.SKIP
-        return _Soft(cluster, pod.signature, self._rules)
+        return _SoftConstraints(cluster, pod.signature, self._rules)
 
-    def refresh_score(self, state: _Soft, feasible: fwk.Mask) -> Derived | fwk.Input:
+    def refresh_score(self, state: _SoftConstraints, feasible: fwk.Mask) -> Derived | fwk.Input:
         return state.refresh(feasible)
 
-    def score(self, state: _Soft, rows: fwk.Rows) -> fwk.Scores:
+    def score(self, state: _SoftConstraints, rows: fwk.Rows) -> fwk.Scores:
         return state.table.ravel().take(state.groups.codes[rows])
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:

@@ -162,7 +162,7 @@ class ResourceLines:
             np.subtract(2.0, deviation, out=deviation)
             deviation *= MAX_NODE_SCORE / 2  # rounded exactly as 1 - deviation / 2 times 100
         else:
-            deviation = _deviation(fractions, self._is_there[:, rows])
+            deviation = _usage_deviation(fractions, self._is_there[:, rows])
             np.subtract(1.0, deviation, out=deviation)
             deviation *= MAX_NODE_SCORE
         found: Scores = deviation.astype(np.int16)
@@ -198,7 +198,7 @@ class ResourceLines:
         if rows is None or len(rows) > _FEW_ROWS:
             used, allocatable = self.tables(ALL_ROWS)
             self._used = used.astype(np.float64)
-            self._balance: NDArray[np.int16] = balance(used, allocatable).astype(np.int16)
+            self._balance: NDArray[np.int16] = balanced_allocation(used, allocatable).astype(np.int16)
             return
         for row in rows.tolist():
             amounts = [self.columns.used.item(line, row) for line in self._line_numbers]
@@ -208,7 +208,7 @@ class ResourceLines:
                 fractions = [min(amount / self._divisor.item(place, row), 1.0) for place, amount in enumerate(amounts)]
                 self._balance[row] = int((1.0 - abs(fractions[0] - fractions[1]) / 2) * MAX_NODE_SCORE)
             else:
-                self._balance[row] = balance(*self.tables(slice(row, row + 1))).item()
+                self._balance[row] = balanced_allocation(*self.tables(slice(row, row + 1))).item()
 
 
 def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
@@ -278,7 +278,7 @@ def _interpolate(percent: int, at: list[int], worth: list[int]) -> int:
     return worth[-1]
 
 
-def balance(requested: Table, allocatable: Table) -> Scores:
+def balanced_allocation(requested: Table, allocatable: Table) -> Scores:
     """Score nodes from 50 to 100: higher, the closer together the used fractions of their resources are."""
     fractions = requested / np.maximum(allocatable, 1)
     np.minimum(fractions, 1.0, out=fractions)
@@ -287,14 +287,14 @@ def balance(requested: Table, allocatable: Table) -> Scores:
         deviation /= 2
         deviation *= np.logical_and.reduce(allocatable != 0)
     else:
-        deviation = _deviation(fractions, allocatable != 0)
+        deviation = _usage_deviation(fractions, allocatable != 0)
     np.subtract(1.0, deviation, out=deviation)
     deviation *= MAX_NODE_SCORE
     found: Scores = deviation.astype(np.int64)
     return found
 
 
-def _deviation(fractions: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _usage_deviation(fractions: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
     number = np.add.reduce(there.astype(np.int64))
     mean = np.add.reduce(fractions * there) / np.maximum(number, 1)
     spread = np.sqrt(np.add.reduce(np.where(there, (fractions - mean) ** 2, 0.0)) / np.maximum(number, 1))

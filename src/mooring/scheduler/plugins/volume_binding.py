@@ -195,7 +195,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
             fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME_CLAIM, changed, after_claim_change),
             fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME, changed),
             fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL, self._nodes.after_change),
-            fwk.wake_on(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE, self._after_pod_gone, _only_if_pod_had_volumes),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE, self._after_pod_gone, _pod_key_if_it_had_volumes),
             fwk.wake_on(fwk.Kind.CSI_NODE, changed, _after_csi_node_change),
             fwk.wake_on(fwk.Kind.CSI_DRIVER, fwk.Action.UPDATE, _after_driver_change),
             fwk.wake_on(fwk.Kind.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
@@ -206,7 +206,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         return fwk.QueueingHint.of(any(claim is None or not claim.spec.volume_name for claim in found))
 
 
-def _only_if_pod_had_volumes(old: Pod, _new: None) -> str | None:
+def _pod_key_if_it_had_volumes(old: Pod, _new: None) -> str | None:
     return None if next(claim_names(old), None) is not None else ""
 
 

@@ -53,7 +53,7 @@ def on_node(pod: Pod, node: str) -> Pod:
     return pod if pod.spec.node_name else structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
-def node_action(old: Node, new: Node) -> Action:
+def classify_node_change(old: Node, new: Node) -> Action:
     """Return the changes between two versions of a node that scheduling reads; none for a heartbeat."""
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
@@ -75,7 +75,7 @@ def _conditions(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def pod_action(old: Pod, new: Pod) -> Action:
+def classify_pod_change(old: Pod, new: Pod) -> Action:
     """Return the changes between two versions of a pod that scheduling reads; none for most status updates."""
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
@@ -88,14 +88,14 @@ def pod_action(old: Pod, new: Pod) -> Action:
         if old.spec.scheduling_gates and not new.spec.scheduling_gates:
             action |= Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         action |= Action.UPDATE_OTHER
-    if _asks_for_less(old, new):
+    if _requests_less(old, new):
         action |= Action.UPDATE_POD_SCALE_DOWN
     if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
         action |= Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
     return action
 
 
-def _asks_for_less(old: Pod, new: Pod) -> bool:
+def _requests_less(old: Pod, new: Pod) -> bool:
     if old.spec == new.spec and resized_resources(old) == resized_resources(new):
         return False
     before = requests.in_units(requests.requests_of(old, pod_level=True))

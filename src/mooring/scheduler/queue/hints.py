@@ -76,7 +76,7 @@ class Hints:
         """Return whether pods with the same `template_key` and rejecting plugins always get the same hint."""
         return queued.template_key is not None and queued.refused_by <= self._by_signature[queued.profile]
 
-    def references(self, queued: QueuedPod) -> tuple[str, ...]:
+    def find_references(self, queued: QueuedPod) -> tuple[str, ...]:
         """Return the keys of the objects that a pod refers to, for the plugins that rejected it."""
         found: dict[str, None] = {}
         for plugin in queued.refused_by:
@@ -111,7 +111,7 @@ class Hints:
             return Help.AFTER_BACKOFF
         best = Help.NONE
         for entry in self._registrations_for(queued.profile, event):
-            if entry.plugin not in queued.refused_by or not _helps(entry, queued.pod, old, new):
+            if entry.plugin not in queued.refused_by or not _hint_helps(entry, queued.pod, old, new):
                 continue
             if entry.plugin in queued.waits_for:
                 return Help.AT_ONCE
@@ -138,7 +138,7 @@ def _registrations(profile: Profile) -> Iterable[tuple[fwk.ClusterEvent, _Regist
             yield entry.event, _Registration(plugin.name, entry.hint, entry.about)
 
 
-def _helps(entry: _Registration, pod: Pod, old: Any, new: Any) -> bool:
+def _hint_helps(entry: _Registration, pod: Pod, old: Any, new: Any) -> bool:
     if entry.hint is None:
         return True
     try:

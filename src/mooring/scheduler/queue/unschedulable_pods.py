@@ -86,7 +86,7 @@ class UnschedulablePods:
         group_key = RejectionKey(queued.profile, queued.refused_by, queued.gated_by, queued.is_held)
         is_shared = not queued.gated_by and self._hints.may_share_hint(queued)
         crowd: Hashable = (queued.template_key, queued.waits_for) if is_shared else key
-        references = () if is_shared else self._hints.references(queued)
+        references = () if is_shared else self._hints.find_references(queued)
         self._where[key] = _PodPosition(group_key, crowd, references)
         group = self._groups.setdefault(group_key, Group())
         group.crowds.setdefault(crowd, Crowd()).pods[key] = queued

@@ -27,8 +27,8 @@ from mooring.scheduler.deciding.attempt import (
     Attempts,
     Driver,
     log_exceptions,
-    name_of,
     pair_with_names,
+    plugin_name_of,
 )
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework.waiting import WaitingPod, WaitingPods
@@ -84,7 +84,7 @@ class Cycle(Driver):
         self._unfinished: dict[str, tuple[QueuedPod, int]] = {}
         self._pre_bind_plugins = {name: pair_with_names(profile.pre_bind) for name, profile in engine.profiles.items()}
         self._own_filters = {
-            name_of(plugin)
+            plugin_name_of(plugin)
             for profile in engine.profiles.values()
             for plugin in profile.pre_bind
             if isinstance(plugin, fwk.FilterPlugin) and fwk.Part.POD in plugin.filters.pod
@@ -195,8 +195,8 @@ class Cycle(Driver):
         self._metrics.victims.observe((), len(found.victims))
         self._victims.preempt(pod, found.nominated or "", found.victims, found.status.plugin)
 
-    def not_nominated(self, pod: Pod) -> None:
-        self._reports.not_nominated(pod)
+    def clear_nomination(self, pod: Pod) -> None:
+        self._reports.clear_nomination(pod)
 
     def handle_rejection(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
         self._metrics.record_attempt("unschedulable", queued.profile, self._clock.monotonic() - begun)
@@ -265,7 +265,7 @@ class Cycle(Driver):
                 self.binder.submit(assumed, plugin)
                 return
             started = perf_counter()
-            said = (await plugin.bind(assumed.cycle, assumed.pod, assumed.node)).by(name_of(plugin))
+            said = (await plugin.bind(assumed.cycle, assumed.pod, assumed.node)).by(plugin_name_of(plugin))
             if not said.is_skip:
                 status = said
                 self.record_point("Bind", status, assumed.profile.name, perf_counter() - started)
@@ -280,7 +280,7 @@ class Cycle(Driver):
             status = fwk.SUCCESS if problem is None else fwk.Status(fwk.Code.ERROR)
             seconds = perf_counter() - assumed.submitted
             self.record_point("Bind", status, assumed.profile.name, seconds)
-            self.record_plugin(name_of(assumed.binder), "Bind", status, seconds)
+            self.record_plugin(plugin_name_of(assumed.binder), "Bind", status, seconds)
         if problem is not None:
             if isinstance(problem, NotFound) and self._latest(assumed.pod) is None:
                 self._attempts.undo_reservations(assumed)  # it was deleted on its way

@@ -22,7 +22,7 @@ from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.framework.waiting import WaitingPods
 from mooring.scheduler.queue import SchedulingQueue
-from mooring.scheduler.queue.cluster_events import POD_DELETED, node_action, on_node, pod_action
+from mooring.scheduler.queue.cluster_events import POD_DELETED, classify_node_change, classify_pod_change, on_node
 from mooring.scheduler.running.reports import UNSCHEDULABLE, NotScheduled, Reports
 
 T = TypeVar("T", bound=Resource)
@@ -52,12 +52,12 @@ class EventHandlers:
 
     # -- nodes
 
-    def nodes(self, changes: Sequence[Change[Node]]) -> None:
+    def handle_nodes(self, changes: Sequence[Change[Node]]) -> None:
         _handle_each(changes, self._handle_node)
 
     def _handle_node(self, old: Node | None, new: Node | None) -> None:
         if new is not None:
-            action = Action.ADD if old is None else node_action(old, new)
+            action = Action.ADD if old is None else classify_node_change(old, new)
             self._engine.put(new)
             if action:
                 self._queue.move(ClusterEvent(Kind.NODE, action), old, new)
@@ -67,7 +67,7 @@ class EventHandlers:
 
     # -- pods
 
-    def pods(self, changes: Sequence[Change[Pod]]) -> None:
+    def handle_pods(self, changes: Sequence[Change[Pod]]) -> None:
         if len(changes) >= _RUSH:
             self._rushed_at = self._clock.monotonic()
         _handle_each(changes, self._handle_pod)
@@ -93,7 +93,7 @@ class EventHandlers:
         if new.metadata.deletion_timestamp is not None:
             self._queue.note_victim_terminating(key)
         if old is not None and old.spec.node_name:
-            action = pod_action(old, new)
+            action = classify_pod_change(old, new)
             if action:
                 self._queue.move(ClusterEvent(Kind.ASSIGNED_POD, action), old, new)
             return
@@ -119,7 +119,7 @@ class EventHandlers:
         if old is None:
             self._queue.add(new)
             return
-        action = pod_action(old, new)
+        action = classify_pod_change(old, new)
         if action:
             self._engine.release(old)
         events = (ClusterEvent(Kind.TARGET_POD, action),) if action else ()
@@ -142,7 +142,7 @@ class EventHandlers:
 
     # -- everything else
 
-    def other(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
+    def handler_for(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
         """Return a handler of changes for one kind of object other than nodes and pods."""
         return lambda changes: _handle_each(changes, lambda old, new: self._handle_other(kind, old, new))
 

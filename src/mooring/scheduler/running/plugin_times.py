@@ -38,7 +38,7 @@ _COUNTED = 10
 """One plugin call in this number is observed in the plugin's own histogram."""
 
 
-class _Timed:
+class _TimedPlugin:
     """A copy of a plugin's attributes, with methods that measure their calls."""
 
     def __init__(self, plugin: object, timed: Callable[[Callable[..., Any], str], Callable[..., Any]]) -> None:
@@ -59,7 +59,7 @@ class PluginTimes:
     def wrap(self, plugin: Any) -> Any:
         """Return an object with the methods and attributes of a plugin whose calls are timed."""
         name = str(plugin.name)
-        return _Timed(plugin, lambda call, point: self._time_calls(call, name, point))
+        return _TimedPlugin(plugin, lambda call, point: self._time_calls(call, name, point))
 
     def _time_calls(self, call: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
         spent, sampled = self._spent, self._sampled[plugin, point]
@@ -76,7 +76,7 @@ class PluginTimes:
             seconds = perf_counter() - begun
             spent[point] += seconds
             if next(sampled):
-                self._metrics.plugin_durations.observe((plugin, point, _code(result)), seconds)
+                self._metrics.plugin_durations.observe((plugin, point, _status_code_of(result)), seconds)
             return result
 
         return call_timed
@@ -84,7 +84,7 @@ class PluginTimes:
     def record_call(self, plugin: str, point: str, result: object, seconds: float) -> None:
         """Observe the duration of a plugin's call in its histogram, for one call in ten, by the status returned."""
         if next(self._sampled[plugin, point]):
-            self._metrics.plugin_durations.observe((plugin, point, _code(result)), seconds)
+            self._metrics.plugin_durations.observe((plugin, point, _status_code_of(result)), seconds)
 
     def begin_attempt(self) -> None:
         """Reset the summed times, to which preemption after the last attempt has added."""
@@ -106,7 +106,7 @@ def _one_in_ten() -> Iterator[bool]:
     return cycle([True] + [False] * (_COUNTED - 1))
 
 
-def _code(result: object) -> Code:
+def _status_code_of(result: object) -> Code:
     if isinstance(result, Status):
         return result.code
     if isinstance(result, BaseException):

@@ -61,7 +61,7 @@ class Reports:
         self._open[key] = (pod, report)
         self._queue.add(key)
 
-    def not_nominated(self, pod: Pod) -> None:
+    def clear_nomination(self, pod: Pod) -> None:
         """Clear the nominated node in the status of a pod, because a more important pod was nominated there."""
         key = pod_key(pod)
         said = self._open.get(key)

@@ -135,15 +135,15 @@ class Scheduler(ElectedComponent):
             await self._reports.stop()
 
     async def _add_handlers(self) -> None:
-        self._informers.of(Node).add_batch_handler(self._handlers.nodes)
+        self._informers.of(Node).add_batch_handler(self._handlers.handle_nodes)
         served = await self._find_served_kinds()
         for cls, kind in OTHER_KINDS.items():
             if cls in served:
                 informer: Informer[Any] = (self._device_informers if cls in DEVICES else self._informers).of(cls)
-                informer.add_batch_handler(self._handlers.other(kind))
+                informer.add_batch_handler(self._handlers.handler_for(kind))
                 if cls in DEVICES:
                     self._devices[cls] = informer
-        self._pods.add_batch_handler(self._handlers.pods)
+        self._pods.add_batch_handler(self._handlers.handle_pods)
 
     async def _find_served_kinds(self) -> set[type[Resource]]:
         failures = 0
@@ -189,32 +189,32 @@ def _check_queue_sort(engine: Engine) -> None:
 def _register_readers(scheduler: Scheduler) -> None:
     metrics, queue, engine = scheduler.metrics, scheduler.queue, scheduler.engine
 
-    def pending() -> Iterator[tuple[tuple[str, ...], float]]:
+    def count_pending() -> Iterator[tuple[tuple[str, ...], float]]:
         for pool, number in queue.counts().items():
             yield (pool.value,), number
 
-    def unschedulable() -> Iterator[tuple[tuple[str, ...], float]]:
+    def count_unschedulable() -> Iterator[tuple[tuple[str, ...], float]]:
         yield from Counter(queue.rejecting_plugins()).items()
 
-    def sizes() -> Iterator[tuple[tuple[str, ...], float]]:
+    def count_cached() -> Iterator[tuple[tuple[str, ...], float]]:
         yield ("nodes",), len(engine.cluster)
         yield ("pods",), engine.cluster.pods_placed
         yield ("assumed_pods",), len(scheduler.assumptions)
 
-    def expressions(number: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    def count_expressions(number: str) -> Iterator[tuple[tuple[str, ...], float]]:
         for name, cache in _EXPRESSIONS.items():
             yield (name,), float(len(cache) if number == "size" else getattr(cache, number))
 
     rejected = "Waiting pods that a plugin refused; a pod that several refused counts for each."
     in_columns = "Nodes, pods and assumed pods in the columns."
     gauge, counter, add = GaugeMetricFamily, CounterMetricFamily, metrics.add_reader
-    add(gauge, "scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), pending)
-    add(gauge, "scheduler_unschedulable_pods", rejected, ("plugin", "profile"), unschedulable)
-    add(gauge, "scheduler_cache_size", in_columns, ("type",), sizes)
+    add(gauge, "scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), count_pending)
+    add(gauge, "scheduler_unschedulable_pods", rejected, ("plugin", "profile"), count_unschedulable)
+    add(gauge, "scheduler_cache_size", in_columns, ("type",), count_cached)
     for name, family, text in (
         ("size", gauge, "Compiled CEL programs in the cache"),
         ("hits", counter, "CEL program cache hits"),
         ("misses", counter, "CEL program cache misses"),
     ):
         about = f"{text}, for taints and for nodes."
-        add(family, f"mooring_cel_cache_{name}", about, ("cache",), partial(expressions, name))
+        add(family, f"mooring_cel_cache_{name}", about, ("cache",), partial(count_expressions, name))

@@ -161,7 +161,7 @@ class Placement:
             status = self.diagnosis.status_on(infos[0].row)
             groups = describe(self.view, infos, status) if status is not None and status.plugin == plugin else []
             if not groups:
-                statuses, _ = self.view.engine.refusals_on(self.view.pod, infos[0].name)
+                statuses, _ = self.view.engine.find_rejections_on(self.view.pod, infos[0].name)
                 own = [each for each in statuses if each.plugin == plugin] or statuses
                 groups = describe(self.view, infos[:1], own[0]) if own else [(f"{plugin} rejects it", infos)]
             found = Cause(plugin, groups[0][0])
