@@ -13,6 +13,7 @@ its own; binding a pod is in ``pod/binding.py``.
 
 import os
 import struct
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -266,6 +267,7 @@ def _build_error_key(problem: FieldError) -> tuple[object, ...]:
 CLIENT_METADATA = ("labels", "annotations", "finalizers", "owner_references")
 """Metadata fields that an update of the main resource may change."""
 _RESTORED = (*CLIENT_METADATA, "generate_name", "generation", "deletion_timestamp")
+_restored_values = attrgetter(*_RESTORED)
 _ORDINARY = frozenset({"labels", "annotations", "finalizers"})
 _ORDINARY_STATUS = {
     "": (
@@ -294,6 +296,8 @@ WRITABLE_METADATA: dict[tuple[str, str, str], frozenset[str]] = {
 
 def restore_metadata(new: Resource, old: Resource, group: str, resource: str, subresource: str) -> None:
     """Restore the old metadata in an update of a subresource, except the fields that this subresource may change."""
+    if _restored_values(new.metadata) == _restored_values(old.metadata):
+        return
     writable = WRITABLE_METADATA.get((group, resource, subresource), frozenset())
     for name in _RESTORED:
         stored = getattr(old.metadata, name)

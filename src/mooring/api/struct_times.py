@@ -66,17 +66,18 @@ def normalize_times(obj: msgspec.Struct) -> None:
     """Normalize all times of an object in place. Raise WrongTimeError."""
     for attribute, name, written in _steps(Dynamic if isinstance(obj, Dynamic) else type(obj)):  # types come and go
         value = getattr(obj, attribute)
-        if value is None or (written is None and not value):
+        if not value and (value is None or written is None):
             continue
         try:
-            if written is not None and isinstance(value, dict):
+            if written is None:
+                if isinstance(value, msgspec.Struct):
+                    normalize_times(value)
+                else:
+                    _normalize_items(value)
+            elif value.__class__ is not str:
                 setattr(obj, attribute, {key: written(text) for key, text in value.items()})
-            elif written is not None:
-                setattr(obj, attribute, written(value))
-            elif isinstance(value, msgspec.Struct):
-                normalize_times(value)
-            else:
-                _normalize_items(value)
+            elif (normal := written(value)) != value:
+                setattr(obj, attribute, normal)
         except times.TimeError as error:
             raise WrongTimeError(name, str(error)) from None
         except WrongTimeError as error:

@@ -10,6 +10,7 @@ Called by ``registry/writing.py``.
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -54,6 +55,8 @@ _SERVERS_OWN = {
     if encoded in _OWNED_BY_SERVER
 }
 """Metadata fields that only the server sets, with their empty values, so that trees leave them out."""
+_manageable_metadata = attrgetter(*(name for name in ObjectMeta.__struct_fields__ if name not in _SERVERS_OWN))
+"""Return the metadata fields that a manager can own."""
 Tree = dict[str, Any]
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
@@ -160,9 +163,9 @@ class FieldManagers:
         if kind.custom:
             trees = (manageable_tree(codec.to_tree(each), kind, subresource) for each in (before, after))
             return next(trees), next(trees)
-        was, now = _own_metadata(before), _own_metadata(after)
-        if was == now:
-            was = now = _NO_METADATA
+        was = now = _NO_METADATA
+        if _manageable_metadata(before.metadata) != _manageable_metadata(after.metadata):
+            was, now = (structs.replace(each.metadata, **_SERVERS_OWN) for each in (before, after))
         return _tree_of(before, was, kind, subresource), _tree_of(after, now, kind, subresource)
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
@@ -307,11 +310,6 @@ def _are_field_sets(entries: Iterable[ManagedFieldsEntry]) -> bool:
 
 def _is_nested_map(fields: Any) -> bool:
     return isinstance(fields, dict) and all(map(_is_nested_map, fields.values()))
-
-
-def _own_metadata(obj: Resource) -> ObjectMeta:
-    """Return a copy of an object's metadata with only the fields that a manager can own."""
-    return structs.replace(obj.metadata, **_SERVERS_OWN)
 
 
 def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) -> Tree:
