@@ -353,7 +353,10 @@ def _validate_level_spec(spec: v1.PriorityLevelConfigurationSpec, name: str) -> 
         case _:
             errors += checks.require_one_of(spec.type, ("Exempt", "Limited"), here)
     if spec.limited is not None:  # whichever the type is
-        errors += _validate_limit_response(spec.limited.limit_response, _SPEC.child("limited", "limitResponse"))
+        response, here = spec.limited.limit_response, _SPEC.child("limited", "limitResponse")
+        errors += checks.require(response.type, here.child("type"))
+        errors += checks.require(response.type != "Queue" or response.queuing, here.child("queuing"))
+        errors += checks.forbidden_if(response.type != "Queue" and response.queuing, here.child("queuing"), "")
     return errors
 
 
@@ -380,13 +383,6 @@ def _validate_limited_level(limited: v1.LimitedPriorityLevelConfiguration, path:
     return errors + _validate_non_negative(
         limited.borrowing_limit_percent, path.child("borrowingLimitPercent"), "if specified, "
     )
-
-
-def _validate_limit_response(response: v1.LimitResponse, path: Path) -> Errors:
-    here, errors = path.child("queuing"), checks.require(response.type, path.child("type"))
-    if response.type == "Queue":
-        return errors + checks.require(response.queuing, here)
-    return errors + checks.forbidden_if(response.queuing is not None, here, "")
 
 
 def _validate_queuing(queuing: v1.QueuingConfiguration, path: Path) -> Errors:

@@ -48,7 +48,11 @@ class JobStrategy(workload.TemplateStrategy[v1.Job]):
         template = obj.spec.template.metadata
         is_defaulted = obj.metadata.labels is template.labels  # as in Kubernetes, it gets the generated labels too
         if not obj.spec.manual_selector:
-            _generate_selector(obj)
+            for key, value in ((CONTROLLER_UID, obj.metadata.uid), (JOB_NAME, obj.metadata.name)):
+                template.labels.setdefault(key, value)
+                template.labels.setdefault(_OLD_LABELS[key], value)
+            obj.spec.selector = obj.spec.selector or LabelSelector()
+            obj.spec.selector.match_labels.setdefault(CONTROLLER_UID, obj.metadata.uid)
         if is_defaulted:
             obj.metadata.labels = dict(template.labels)
 
@@ -80,16 +84,6 @@ def default_job_template(spec: v1.JobSpec) -> None:
     for rule in spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ():
         for pattern in rule.on_pod_conditions:
             pattern.status = pattern.status or "True"
-
-
-def _generate_selector(job: v1.Job) -> None:
-    labels = job.spec.template.metadata.labels
-    for key, value in ((CONTROLLER_UID, job.metadata.uid), (JOB_NAME, job.metadata.name)):
-        labels.setdefault(key, value)
-        labels.setdefault(_OLD_LABELS[key], value)
-    if job.spec.selector is None:
-        job.spec.selector = LabelSelector()
-    job.spec.selector.match_labels.setdefault(CONTROLLER_UID, job.metadata.uid)
 
 
 def _validate_generated_selector(job: v1.Job) -> Errors:

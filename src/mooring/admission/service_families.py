@@ -31,7 +31,10 @@ def set_ip_families(new: Service, old: Service | None, families: tuple[str, ...]
         return
     spec.ip_family_policy = spec.ip_family_policy or _choose_default_policy(spec, old)
     if old is not None and spec.ip_family_policy == SINGLE:
-        _reduce_to_single_stack(spec, old.spec)
+        if spec.cluster_ips == old.spec.cluster_ips:
+            spec.cluster_ips = spec.cluster_ips[:1]
+        if spec.ip_families == old.spec.ip_families:
+            spec.ip_families = spec.ip_families[:1]
     for address in spec.cluster_ips[len(spec.ip_families) :]:
         family = get_ip_family(address)
         if not is_ip(address) or family not in families or family in spec.ip_families:
@@ -53,13 +56,6 @@ def _choose_default_policy(spec: ServiceSpec, old: Service | None) -> str:
     if old is not None and old.spec.ip_family_policy is not None:
         return old.spec.ip_family_policy
     return REQUIRE if is_headless(spec) and not spec.selector else SINGLE
-
-
-def _reduce_to_single_stack(spec: ServiceSpec, old: ServiceSpec) -> None:
-    if spec.cluster_ips == old.cluster_ips:
-        spec.cluster_ips = spec.cluster_ips[:1]
-    if spec.ip_families == old.ip_families:
-        spec.ip_families = spec.ip_families[:1]
 
 
 def validate_ip_families(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:

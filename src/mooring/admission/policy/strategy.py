@@ -90,8 +90,10 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
     def validate(
         self, obj: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy | None, request: Request
     ) -> Errors:
-        spec, before = obj.spec, None if old is None else old.spec
-        known = set() if before is None else _collect_expressions(before.validations, before.audit_annotations)
+        spec, known = obj.spec, set[str]()
+        if old is not None:
+            known |= {text for each in old.spec.validations for text in (each.expression, each.message_expression)}
+            known |= {each.value_expression for each in old.spec.audit_annotations}
         compiler = _PolicyCompiler(
             request.options.new_policies,
             params=spec.param_kind is not None,
@@ -163,11 +165,6 @@ class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissi
         spec = obj.spec
         errors = _validate_policy_binding(spec.policy_name, spec.param_ref, spec.match_resources)
         return errors + _validate_changing_operations(spec.match_resources, _SPEC.child("matchResources"))
-
-
-def _collect_expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.AuditAnnotation]) -> set[str]:
-    texts = [text for each in validations for text in (each.expression, each.message_expression)]
-    return {*texts, *(each.value_expression for each in annotations)}
 
 
 def _validate_param_kind(kind: v1.ParamKind | None) -> Errors:
