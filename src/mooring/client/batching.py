@@ -36,6 +36,8 @@ _DECODER = msgspec.json.Decoder(WriteResults)
 
 
 class _PendingWrite(msgspec.Struct):
+    """A write that waits to be sent, and the future of its response."""
+
     request: Request
     timeout: float
     answer: "asyncio.Future[Response]"

@@ -60,7 +60,7 @@ class Index(Generic[T]):
         return self._keys.keys()
 
     def update(self, key: str, old: T | None, new: T | None) -> None:
-        """Remove a key from the values that only its old object has; add it to the new object's. None: no object."""
+        """Move a key from the values of its old object to those of its new one; None stands for no object."""
         before = () if old is None else self._values_of(old)
         after = () if new is None else self._values_of(new)
         if before == after:

@@ -227,7 +227,7 @@ class HttpsTransport:
 
 
 class HttpsStream:
-    """A response being received. The future `end` is done with its body; `head`, if `in_pieces`, with its headers."""
+    """A response being received. `end` completes with the body, `head` (only with `in_pieces`) with the headers."""
 
     def __init__(self, channel: "_PooledConnection", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()

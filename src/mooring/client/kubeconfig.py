@@ -124,7 +124,7 @@ class _Context(msgspec.Struct, rename="kebab"):
 
 
 class _NamedEntry(msgspec.Struct):
-    """A named entry of a kubeconfig's list of clusters, users or contexts, whose field is set."""
+    """An item of a kubeconfig's `clusters`, `users` or `contexts`: its name, and the content in one of three fields."""
 
     name: str
     cluster: _Cluster = msgspec.field(default_factory=_Cluster)
@@ -173,7 +173,7 @@ def _without_nulls(tree: Any) -> Any:
 
 
 class _EntryInFile(msgspec.Struct, Generic[E], frozen=True):
-    """A named entry of a kubeconfig, and the file to whose folder its paths are relative."""
+    """The content of a cluster, user or context, and the file that has it: relative paths start from its folder."""
 
     entry: E
     file: Path
@@ -299,7 +299,7 @@ def _check_exec_command(user: _EntryInFile[_User], command: ExecCommand) -> Exec
 
 
 def _exec_cluster_info(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
-    """Return the cluster's data that an exec plugin receives, with the plugin's own configuration if it has one."""
+    """Return the cluster information for an exec plugin: server, TLS settings, authority, the plugin's settings."""
     info: dict[str, Any] = {"server": cluster.server}
     if cluster.tls_server_name:
         info["tls-server-name"] = cluster.tls_server_name

@@ -9,6 +9,8 @@ ADDRESS_TYPES = ("InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", "Host
 
 
 class KubeletOptions(msgspec.Struct, frozen=True):
+    """The settings for kubelets: authority, address types, validity of certificates, and the folder of programs."""
+
     certificate_authority: Path | None = None
     """The authority of kubelets' serving certificates; None accepts any, as kube-apiserver does."""
     address_types: tuple[str, ...] = ADDRESS_TYPES

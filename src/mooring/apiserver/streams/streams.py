@@ -153,7 +153,10 @@ def _is_ready_pod(endpoint: Endpoint) -> bool:
 
 
 def _split_proxied_name(route: ResourceRoute) -> tuple[str, str, str]:
-    """Return scheme, name, port of `web`, `web:8080` or `https:web:8443`, empty where absent, or raise BadRequest."""
+    """Return scheme, name and port of a proxied `web`, `web:8080` or `https:web:8443`, empty where absent.
+
+    Raise BadRequest for a malformed name.
+    """
     parts = route.name.split(":")
     if len(parts) < 3:
         parts = ["", *parts, ""][:3]

@@ -51,6 +51,8 @@ _NOT_EMBEDDED = (bytes(4), b"\0\0\0\1")
 
 
 class RealKubelets:
+    """The `Kubelet` of all real nodes: each request is sent to the kubelet of its node, or to a pod's port."""
+
     def __init__(self, tls: KubeletTls, address_types: Sequence[str]) -> None:
         self._tls = tls
         self._address_types = address_types
@@ -253,7 +255,10 @@ async def _relay_upgraded(answer: NodeResponse) -> Response:
 
 
 async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) -> Response:
-    """Send a client's request to an address; return the response. Raise BadRequest, ServiceUnavailable with `name`."""
+    """Forward a client's request to an address of the pod or node `name`; return the response.
+
+    Raise BadRequest for a header that HTTP does not allow, ServiceUnavailable if the address does not respond.
+    """
     request = proxied.request
     path = quote(proxied.path, safe=_PATH_CHARACTERS)
     headers = [*_forwarded_headers(request), ("x-forwarded-uri", quote(proxied.below, safe=_PATH_CHARACTERS) + path)]

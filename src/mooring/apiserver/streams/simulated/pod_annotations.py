@@ -76,7 +76,10 @@ def read_declared_log(pod: Pod, container: str) -> DeclaredLog:
 
 
 def find_declared_command(pod: Pod, container: str, words: tuple[str, ...]) -> DeclaredCommand | None:
-    """Return a command's first `exec` annotation item, or None, in up to 0.3 s (use a thread). Raise BadRequest."""
+    """Return the first item of a pod's `exec` annotation that matches a command; None if none does.
+
+    Raise BadRequest for a malformed annotation. Call this in a thread, because matching may take 0.3 s.
+    """
     rules = _parse_annotation(pod.metadata.annotations, "exec", list[DeclaredCommand]) or []
     if len(rules) > _MOST_RULES or sum(len(rule.command) for rule in rules) > _MOST_PATTERNS:
         why = f"it has more than {_MOST_RULES} rules, or more than {_MOST_PATTERNS} characters in their commands"
@@ -91,7 +94,7 @@ def find_declared_command(pod: Pod, container: str, words: tuple[str, ...]) -> D
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern with `*` and `?` matches a text; the time is proportional to both lengths' product."""
+    """Return whether a pattern with `*` and `?` matches a whole text, in time proportional to the lengths' product."""
     import re2  # noqa: PLC0415 - loads long and is needed rarely
 
     options = re2.Options()
