@@ -77,7 +77,7 @@ class BulkBinding:
         With an empty list, only find out whether the server supports batches.
         """
         if not bindings:
-            await self._send_batch([])
+            await self._bind_batch([])
             return []
         loop = asyncio.get_running_loop()
         waiting = [_PendingBinding(binding, loop.create_future()) for binding in bindings]
@@ -98,53 +98,41 @@ class BulkBinding:
             while self._waiting:
                 if self._server_takes_batches and len(self._waiting) > 1:
                     taken = [self._waiting.popleft() for _ in range(min(_MAX_BINDINGS, len(self._waiting)))]
-                    await self._bind_batch([each for each in taken if not each.outcome.done()])
+                    if waiting := [each for each in taken if not each.outcome.done()]:
+                        await self._bind_batch(waiting)
                 else:
                     await self._bind_one(self._waiting.popleft())
         finally:
             self._busy -= 1
 
     async def _bind_batch(self, taken: Sequence[_PendingBinding]) -> None:
-        if not taken:
-            return
+        """Bind pods in one batch and set their outcomes; without batch support, put them back into the queue."""
+        batches: dict[tuple[str, bytes], tuple[Write, list[_PendingBinding]]] = {}
         try:
-            outcomes = await self._send_batch([each.binding for each in taken])
-        except Exception as error:  # a defect: others are bound nevertheless
             for each in taken:
-                each.fail(error)
-            return
-        if outcomes is None:
-            self._waiting.extendleft(reversed(taken))
-            self._start_workers(_FIRST_WORKERS)
-            return
-        for each, outcome in zip(taken, outcomes, strict=True):
-            each.finish(outcome)
-
-    async def _send_batch(self, bindings: Sequence[Binding]) -> list[Failure | None] | None:
-        """Send bindings as a batch; return None or the error for each. Return None alone without batch support."""
-        writes: dict[tuple[str, bytes], tuple[Write, list[int]]] = {}
-        for index, binding in enumerate(bindings):
-            template, row = rows.split_template(binding)
-            place = (binding.metadata.namespace, codec.encode(template))
-            if place not in writes:
-                writes[place] = (_make_batch_write(*place), [])
-            writes[place][0].rows.append(row)
-            writes[place][1].append(index)
-        try:
-            body = _ENCODER.encode(Writes([write for write, _ in writes.values()]))
-            answers = split_batch_response(await self._client.raw("POST", PATH, body=body), len(bindings))
+                template, row = rows.split_template(each.binding)
+                place = (each.binding.metadata.namespace, codec.encode(template))
+                if place not in batches:
+                    batches[place] = (_make_batch_write(*place), [])
+                batches[place][0].rows.append(row)
+                batches[place][1].append(each)
+            body = _ENCODER.encode(Writes([write for write, _ in batches.values()]))
+            answers = split_batch_response(await self._client.raw("POST", PATH, body=body), len(taken))
         except (errors.NotFound, errors.MethodNotAllowed, errors.Forbidden) as error:
             log.info("this server takes no batches of bindings: %s", error)
             self._server_takes_batches = False
-            return None
+            self._waiting.extendleft(reversed(taken))
+            self._start_workers(_FIRST_WORKERS)
         except (StatusError, TransportError) as error:
-            return [error] * len(bindings)
-        outcomes: list[Failure | None] = [None] * len(bindings)
-        order = (index for _, indexes in writes.values() for index in indexes)
-        for index, answer in zip(order, answers, strict=True):
-            if answer.status >= 400:
-                outcomes[index] = wire.status_error(answer.status, answer.body)
-        return outcomes
+            for each in taken:
+                each.finish(error)
+        except Exception as error:  # a defect: others are bound nevertheless
+            for each in taken:
+                each.fail(error)
+        else:
+            in_order = (each for _, pending in batches.values() for each in pending)
+            for each, answer in zip(in_order, answers, strict=True):
+                each.finish(wire.status_error(answer.status, answer.body) if answer.status >= 400 else None)
 
     async def _bind_one(self, waiting: _PendingBinding) -> None:
         if waiting.outcome.done():
