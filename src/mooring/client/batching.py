@@ -178,7 +178,9 @@ def _next_batch(waiting: deque[_PendingWrite]) -> list[_PendingWrite]:
 
 def _encode_body(request: Request) -> Request:
     """Return a write with its object encoded as its body, if it has only a template and row, for sending it alone."""
-    return structs.replace(request, body=request.whole()) if request.whole is not None else request
+    if request.body or request.templated is None:
+        return request
+    return structs.replace(request, body=request.templated.encode())
 
 
 def _batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWrite]]:

@@ -585,13 +585,11 @@ class Client:
         last, templated = codec.encode(then_delete) if then_delete is not None else b"", None
         if not meta.managed_fields:
             ending = then_delete and wire.encode_delete_options(then_delete.grace_period_seconds, None)
-            made = Templated(collection, subresource, obj, partial(_split_object, sent), ending or b"")
-            templated = self._templated_if_offered(kind, made)
-        if templated is None:
-            body = codec.encode(sent)
-            return await self._send(method, path, body=body, omit_body=True, then_delete=last)
-        whole = partial(codec.encode, sent)
-        return await self._send(method, path, omit_body=True, then_delete=last, templated=templated, whole=whole)
+            split, encode = partial(_split_object, sent), partial(codec.encode, sent)
+            templated = Templated(collection, subresource, obj, split, ending or b"", encode)
+            templated = self._templated_if_offered(kind, templated)
+        body = codec.encode(sent) if templated is None else b""
+        return await self._send(method, path, body=body, omit_body=True, then_delete=last, templated=templated)
 
     def _templated_if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
         """Return the argument if the transport can send batch templates and this is a kind for them; otherwise None."""
@@ -621,14 +619,13 @@ class Client:
         omit_body: bool = False,
         then_delete: bytes = b"",
         templated: Templated | None = None,
-        whole: Callable[[], bytes] | None = None,
     ) -> Response:
         headers = self._get_headers
-        if body or whole or accept != JSON:
+        if body or templated or accept != JSON:
             headers = self._headers_of.get((accept, content_type)) or self._make_headers(accept, content_type)
         guard = None if method == "GET" else self.guard
         request = Request(method, path, query, headers, body, guard, omit_body=omit_body, then_delete=then_delete)
-        request.templated, request.whole = templated, whole
+        request.templated = templated
         for attempt in range(1, attempts + 1):
             response = await self._transport.send(request, timeout)
             if response.warnings:

@@ -14,9 +14,9 @@ import asyncio
 import math
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import structs
@@ -26,6 +26,7 @@ from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease, LeaseSpec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.base import logs
+from mooring.base.tasks import run_until_one_ends
 from mooring.client.client import Client
 from mooring.client.errors import ClientError, NotLeaderError
 from mooring.client.watch import WatchEvent
@@ -249,18 +250,12 @@ class LeaderElector:
             self._seen = None
 
 
-async def _run_with_timeout(limit: Awaitable[None], work: Awaitable[T]) -> T:
+async def _run_with_timeout(limit: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`; raise TimeoutError if `limit` ends first, on the clock that `limit` sleeps on."""
-    timer, task = asyncio.ensure_future(limit), asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({timer, task}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise TimeoutError
-        return task.result()
-    finally:
-        for each in (timer, task):
-            each.cancel()
-        await asyncio.gather(timer, task, return_exceptions=True)
+    result, _ = await run_until_one_ends(work, limit)
+    if isinstance(result, BaseException):
+        raise TimeoutError if isinstance(result, asyncio.CancelledError) else result
+    return cast("T", result)
 
 
 class LeaderElection(msgspec.Struct, frozen=True):

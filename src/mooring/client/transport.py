@@ -27,6 +27,8 @@ class Templated(msgspec.Struct, frozen=True):
     """A function that returns the batch template as JSON, and the row of this write."""
     then_delete: bytes = b""
     """The encoded delete options of the deletion that follows the write; empty if none follows."""
+    encode: Callable[[], bytes] = bytes
+    """A function that returns the whole document, for a write without a body that is sent alone."""
 
 
 class Request(msgspec.Struct):
@@ -48,9 +50,8 @@ class Request(msgspec.Struct):
     templated: Templated | None = None
     """The write as a template and the values in which it differs, for batches.
 
-    A request that is sent alone has its document in `body`, or `whole` returns it.
+    A request that is sent alone has its document in `body`, or `templated.encode` returns it.
     """
-    whole: Callable[[], bytes] | None = None
     then_delete: bytes = b""
     """The encoded options of a deletion that follows a successful update, if both can be sent together."""
 

@@ -9,14 +9,13 @@ Every port answers HTTP with the same body: the pod's annotation, the hostname f
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import httptools
 
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.simulated.pod_annotations import read_declared_http_body
-from mooring.apiserver.streams.simulated.spdy import DataReceived, Spdy, SpdyError, StreamOpened
+from mooring.apiserver.streams.simulated.spdy import ByteStream, DataReceived, Spdy, SpdyError, StreamOpened
 from mooring.apiserver.streams.websocket import WebSocketChannels
 
 SPDY_NAME = "portforward.k8s.io"
@@ -28,13 +27,6 @@ _MOST_HEADERS = 64 * 1024
 _MOST_ANSWERED = 1024 * 1024
 """The connection is closed after this number of bytes of responses to pipelined requests."""
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-
-
-class ByteStream(Protocol):
-    """The interface of a byte stream to a client: an upgraded connection, or a WebSocket tunnel."""
-
-    async def read(self) -> bytes: ...
-    async def write(self, data: bytes) -> None: ...
 
 
 async def forward_over_websocket(connection: Connection, protocol: str, pod: Pod, ports: Sequence[int]) -> None:
@@ -71,17 +63,10 @@ async def forward_over_spdy(connection: ByteStream, pod: Pod) -> None:
                 else:
                     forwarding.handle_data(spdy, event)
                 if len(spdy.outgoing) > _UNSENT_BYTES:
-                    await _flush(connection, spdy)
-            await _flush(connection, spdy)
+                    await spdy.flush_to(connection)
+            await spdy.flush_to(connection)
     except (ConnectionLostError, SpdyError):
         return
-
-
-async def _flush(connection: ByteStream, spdy: Spdy) -> None:
-    if spdy.outgoing:
-        data = bytes(spdy.outgoing)
-        spdy.outgoing.clear()
-        await connection.write(data)
 
 
 class _SpdyForwarder:

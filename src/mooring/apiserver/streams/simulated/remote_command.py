@@ -142,12 +142,12 @@ class SpdyChannels:
         stream = self._streams.get(channel)
         if stream is not None and data:
             self._spdy.send(stream, data)
-            await self._flush()
+            await self._spdy.flush_to(self._connection)
 
     async def close(self) -> None:
         for stream in self._streams.values():
             self._spdy.send(stream, b"", last=True)
-        await self._flush()
+        await self._spdy.flush_to(self._connection)
 
     async def _process_received(self) -> bool:
         """Read and process bytes of the connection once; return False at its end. Raise ConnectionLostError."""
@@ -159,7 +159,7 @@ class SpdyChannels:
                 self._handle_event(event)
         except SpdyError as error:
             raise ConnectionLostError(f"what came is no SPDY: {error}") from None
-        await self._flush()
+        await self._spdy.flush_to(self._connection)
         return bool(data)
 
     def _handle_event(self, event: StreamOpened | DataReceived) -> None:
@@ -178,9 +178,3 @@ class SpdyChannels:
             self._arrived.append((channel, event.data))
         if event.last:
             self._arrived.append((CLOSE, bytes((channel,))))
-
-    async def _flush(self) -> None:
-        if self._spdy.outgoing:
-            data = bytes(self._spdy.outgoing)
-            self._spdy.outgoing.clear()
-            await self._connection.write(data)

@@ -1,13 +1,14 @@
 """The part of SPDY/3.1 that Kubernetes uses: the client opens streams with headers, and both sides send data on them.
 
-kubectl forwards ports by SPDY, within a WebSocket or directly; client-go runs commands by it. `Spdy` does no I/O: it
-takes received bytes, returns events and collects bytes to send. Data is passed on in the pieces in which it arrives;
-only control frames, which are small, are buffered. There is no push, priority or flow control, as in Kubernetes.
+kubectl forwards ports by SPDY, within a WebSocket or directly; client-go runs commands by it. `Spdy` takes received
+bytes, returns events and collects bytes to send. Data is passed on in the pieces in which it arrives; only control
+frames, which are small, are buffered. There is no push, priority or flow control, as in Kubernetes.
 """
 
 import struct
 import zlib
 from enum import IntEnum
+from typing import Protocol
 
 import msgspec
 
@@ -68,8 +69,15 @@ class DataReceived(msgspec.Struct, frozen=True):
     last: bool = False
 
 
+class ByteStream(Protocol):
+    """The interface of a byte stream to a client: an upgraded connection, or a WebSocket tunnel."""
+
+    async def read(self) -> bytes: ...
+    async def write(self, data: bytes) -> None: ...
+
+
 class Spdy:
-    """The state of an SPDY connection's server side, without I/O: bytes in, events and bytes to send out."""
+    """The server's side of an SPDY connection: it returns events for received bytes, and collects bytes to send."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -79,7 +87,7 @@ class Spdy:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
         self._streams: set[int] = set()
         self.outgoing = bytearray()
-        """The bytes to send; the sender clears it."""
+        """The bytes to send; `flush_to` writes them."""
         self.is_over = False
 
     def receive(self, data: bytes) -> list[StreamOpened | DataReceived]:
@@ -101,6 +109,13 @@ class Spdy:
         self.outgoing += struct.pack(">II", stream, (_FIN if last else 0) << 24 | len(data)) + data
         if last:
             self._streams.discard(stream)
+
+    async def flush_to(self, stream: ByteStream) -> None:
+        """Write the bytes to send to a stream; raise ConnectionLostError if the client is gone."""
+        if self.outgoing:
+            data = bytes(self.outgoing)
+            self.outgoing.clear()
+            await stream.write(data)
 
     def _send_control(self, kind: int, payload: bytes, flags: int = 0) -> None:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
