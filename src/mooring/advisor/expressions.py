@@ -33,7 +33,7 @@ class ExpressionOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     names: list[str]
 
 
-def objections(program: Program) -> Iterator[str]:
+def find_objections(program: Program) -> Iterator[str]:
     """Yield the reasons why the API server would reject a CEL expression that compiles: its type, its cost."""
     if program.output_type != BOOL:
         yield f"must evaluate to bool, not {program.output_type}"
@@ -41,13 +41,13 @@ def objections(program: Program) -> Iterator[str]:
         yield f"the estimated cost {program.max_cost} exceeds the limit of {COST_LIMIT}"
 
 
-def on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
+def evaluate_on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Evaluate a CEL expression on `node` for all nodes; return each different outcome with its nodes."""
     inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in nodes)
     return _group_outcomes(program, "node", inputs, _read_keys(program))
 
 
-def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
+def evaluate_on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Evaluate a CEL expression on `taint` for all taints of nodes; return each different outcome with its taints."""
     inputs = (
         (f"{node.metadata.name} {shown_taint(taint)}", taint_variable(taint))
@@ -84,7 +84,7 @@ def _group_outcomes(
         by_input.setdefault(seen, (value, []))[1].append(name)
     grouped: dict[tuple[bool, str, int | None], list[str]] = {}
     for value, names in by_input.values():
-        grouped.setdefault(_outcome(program, {variable: value}), []).extend(names)
+        grouped.setdefault(_evaluate(program, {variable: value}), []).extend(names)
     made = [
         ExpressionOutcome(matches=matches, why=why, cost=cost, count=len(names), names=names)
         for (matches, why, cost), names in grouped.items()
@@ -92,7 +92,7 @@ def _group_outcomes(
     return sorted(made, key=lambda each: (not each.matches, -each.count, each.why))
 
 
-def _outcome(program: Program, bindings: dict[str, Any]) -> tuple[bool, str, int | None]:
+def _evaluate(program: Program, bindings: dict[str, Any]) -> tuple[bool, str, int | None]:
     try:
         value, cost = program.evaluate_counted(bindings, limit=COST_LIMIT)
     except EvaluationError as error:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from mooring.advisor.audit import Question, QuestionError, audit
-from mooring.advisor.explain import NotThereError, explain, find
+from mooring.advisor.explain import NotThereError, explain, find_subject
 from mooring.advisor.simulate import Add, AddNodes, Progress, Scenario, ScenarioError, Settings, simulate
 from mooring.advisor.simulate.scenario_file import ClusterWanted, read
 from mooring.advisor.snapshot import Snapshot
@@ -83,7 +83,7 @@ class AdvisorApi:
 
         def work(snapshot: Snapshot, _: float) -> Any:
             try:
-                subject = find(snapshot, kind, route.namespace, route.name, self.settings.admission)
+                subject = find_subject(snapshot, kind, route.namespace, route.name, self.settings.admission)
             except NotThereError as error:
                 missing = errors.not_found(route.resource, route.name, group=GROUP)
                 missing.status.message = f"{missing.status.message}: {error}"
@@ -101,8 +101,8 @@ class AdvisorApi:
             question = self.ask(
                 to_emulation=request.parameter("toEmulationVersion") or None,
                 to_min_compatibility=request.parameter("toMinCompatibilityVersion") or None,
-                disable=_words(request, "disableGate"),
-                enable=_words(request, "enableGate"),
+                disable=_list_parameter(request, "disableGate"),
+                enable=_list_parameter(request, "enableGate"),
                 to_runtime_config=parse_runtime_config(config[0]) if config else None,
             )
         except (QuestionError, SchemeError) as error:
@@ -156,21 +156,21 @@ class AdvisorApi:
                 result = await asyncio.shield(working)
         except TimeoutError:
             raise errors.timeout(f"the advisor has found no answer within {self.costs.seconds:g}s") from None
-        tree, accepted = _named(result, route), request.negotiate_format()
-        body = codec.encode(_table(tree) if accepted.shown_as == "Table" else tree)
+        tree, accepted = _as_api_object(result, route), request.negotiate_format()
+        body = codec.encode(_as_table(tree) if accepted.shown_as == "Table" else tree)
         shown, content_type = format_json(body, accepted, request)
         return Response(status, shown, content_type)
 
     async def _compute_in_thread(self, work: Work) -> Any:
         deadline = time.monotonic() + self.costs.seconds
-        values = await self._values()
+        values = await self._read_store()
 
         def in_thread() -> Any:
             return work(of_values(self.origin, values), deadline)
 
         return await asyncio.to_thread(in_thread)
 
-    async def _values(self) -> list[KeyValue]:
+    async def _read_store(self) -> list[KeyValue]:
         """Return all stored objects at one revision, read in pages, so that other requests are served between them."""
         page = await self.store.range(_ROOT, limit=_PAGE)
         values = list(page.items)
@@ -181,7 +181,7 @@ class AdvisorApi:
         return values
 
 
-def _named(result: Any, route: ResourceRoute) -> dict[str, Any]:
+def _as_api_object(result: Any, route: ResourceRoute) -> dict[str, Any]:
     """Return a result as an API object of the route's kind, with the requested name."""
     tree: dict[str, Any] = msgspec.to_builtins(result)
     metadata = {"name": route.name, "namespace": route.namespace}
@@ -203,7 +203,7 @@ _COLUMNS: Mapping[str, Mapping[str, Callable[[dict[str, Any]], Any]]] = {
 }
 
 
-def _table(tree: dict[str, Any]) -> Table | dict[str, Any]:
+def _as_table(tree: dict[str, Any]) -> Table | dict[str, Any]:
     """Return a result as a Table for `kubectl get`."""
     columns = _COLUMNS.get(tree["kind"])
     if columns is None:
@@ -226,7 +226,7 @@ def _table(tree: dict[str, Any]) -> Table | dict[str, Any]:
     )
 
 
-def _words(request: Request, name: str) -> list[str]:
+def _list_parameter(request: Request, name: str) -> list[str]:
     """Return the values of a query parameter, repeated or comma-separated."""
     return [word.strip() for value in request.query.get(name, ()) for word in value.split(",") if word.strip()]
 
@@ -247,13 +247,13 @@ def _check_size(scenario: Scenario, cluster: ClusterWanted) -> None:
             if isinstance(change, AddNodes):
                 nodes += change.number
             elif isinstance(change, Add):
-                pods += sum(_pods_of(obj) if change.replicas is None else change.replicas for obj in change.objects)
+                pods += sum(_count_pods(obj) if change.replicas is None else change.replicas for obj in change.objects)
     for what, number, most in (("pods", pods, MOST_PODS), ("nodes", nodes, MOST_NODES)):
         if number > most:
             raise errors.bad_request(f"a scenario may add {most} {what} here, and this one adds {number}")
 
 
-def _pods_of(obj: Resource) -> int:
+def _count_pods(obj: Resource) -> int:
     spec = getattr(obj, "spec", None)
     numbers = (getattr(spec, name, None) for name in ("replicas", "parallelism"))
     return max((number for number in numbers if isinstance(number, int)), default=1)

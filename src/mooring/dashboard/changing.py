@@ -109,7 +109,7 @@ def cordon(node: Node, *, wanted: bool) -> Proposal:
     word = "cordon" if wanted else "uncordon"
     caveat = "pods that are on it stay; new ones do not come any more" if wanted else ""
     return _of_node(
-        node, f"{word} node {node.metadata.name}", change, patches.kubectl(word, node.metadata.name), caveat
+        node, f"{word} node {node.metadata.name}", change, patches.kubectl_command(word, node.metadata.name), caveat
     )
 
 
@@ -124,7 +124,7 @@ def taint(node: Node, key: str, value: str, effect: str, caveat: str = "") -> Pr
 
     shown = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
     overwrite = ["--overwrite"] if old is not None else []
-    command = patches.kubectl("taint", "node", node.metadata.name, shown, *overwrite)
+    command = patches.kubectl_command("taint", "node", node.metadata.name, shown, *overwrite)
     return _of_node(node, f"give node {node.metadata.name} the taint {shown}", change, command, caveat)
 
 
@@ -135,7 +135,7 @@ def untaint(node: Node, key: str, effect: str) -> Proposal:
         after.spec.taints = [each for each in after.spec.taints if not _is(each, key, effect)]
 
     shown = f"{key}:{effect}"
-    command = patches.kubectl("taint", "node", node.metadata.name, f"{shown}-")
+    command = patches.kubectl_command("taint", "node", node.metadata.name, f"{shown}-")
     caveat = "pods that do not tolerate it may come then"
     return _of_node(node, f"take the taint {shown} from node {node.metadata.name}", change, command, caveat)
 
@@ -147,7 +147,7 @@ def _is(taint: Taint, key: str, effect: str) -> bool:
 def _of_node(node: Node, summary: str, change: Callable[[Node], None], command: str, caveat: str) -> Proposal:
     after = copy_of(node)
     change(after)
-    made = patches.modification(node, after, command)
+    made = patches.patch_change(node, after, command)
     return Proposal(summary=summary, changes=(made,), befores=(node,), caveat=caveat)
 
 
@@ -159,7 +159,7 @@ def delete_pod(pod: Pod) -> Proposal:
         else "no controller creates it again: it is gone for good"
     )
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    return Proposal(summary=f"delete pod {name}", changes=(patches.deletion(pod),), befores=(pod,), caveat=caveat)
+    return Proposal(summary=f"delete pod {name}", changes=(patches.delete_change(pod),), befores=(pod,), caveat=caveat)
 
 
 # -- doing it

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from mooring.advisor.explain.causes.running import ago
+from mooring.advisor.explain.causes.running import format_age
 from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Asked, Links
 
@@ -63,7 +63,7 @@ def badge(text: object, mood: str = "") -> Markup:
 
 def time_ago(text: str, now: datetime) -> Markup:
     """Return how long ago a timestamp was as HTML, with the timestamp itself as a tooltip."""
-    since = ago(text, now)
+    since = format_age(text, now)
     return tag("time", f"{since} ago", datetime=text, title=text) if since else Markup("-")
 
 

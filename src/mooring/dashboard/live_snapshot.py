@@ -9,8 +9,16 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from mooring.advisor.explain import Overview, SchedulingExplanation, Subject, explain, find, loaded, overview
-from mooring.advisor.explain.explanation import engine_for, is_answered_by_any
+from mooring.advisor.explain import (
+    Overview,
+    SchedulingExplanation,
+    Subject,
+    explain,
+    find_subject,
+    load_engine,
+    overview,
+)
+from mooring.advisor.explain.explanation import build_engine_for, can_use_shared_engine
 from mooring.advisor.simulate import Settings
 from mooring.advisor.simulate.utilisation import Usage, usage_of
 from mooring.advisor.snapshot import Snapshot
@@ -35,7 +43,7 @@ class LiveSnapshot:
     def __init__(self, snapshot: Snapshot, settings: Settings, now: datetime) -> None:
         self.snapshot = snapshot
         self.settings = settings
-        self.engine = loaded(snapshot, settings)
+        self.engine = load_engine(snapshot, settings)
         self.revision = 1
         """Rises with every change."""
         self.read_at = now
@@ -134,13 +142,13 @@ class LiveSnapshot:
 
     def subject(self, kind: str, namespace: str, name: str) -> Subject:
         """Return the pod or workload of a kind and name as the subject of an explanation. Raise `NotThereError`."""
-        return find(self.snapshot, kind, namespace, name, self.settings.admission)
+        return find_subject(self.snapshot, kind, namespace, name, self.settings.admission)
 
     def engine_for(self, subject: Subject) -> tuple[ExplainEngine, SchedulerFeatures]:
         """Return the scheduler engine with which to explain a subject, and its scheduler features."""
-        if is_answered_by_any(subject):
+        if can_use_shared_engine(subject):
             return self.engine, self.settings.features
-        return engine_for(self.snapshot, subject, self.settings)
+        return build_engine_for(self.snapshot, subject, self.settings)
 
     def explain(self, kind: str, namespace: str, name: str, suggestions: int = 5) -> SchedulingExplanation:
         """Return the explanation that `mooring explain KIND NAMESPACE/NAME` prints, cached. Raise `NotThereError`."""

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from mooring.advisor.audit import Audit, Effect, Finding, QuestionError, ask, audit, reports
 from mooring.advisor.audit.admission_checks import GatedUseFinder
-from mooring.advisor.audit.options import component_of, component_of_dump
+from mooring.advisor.audit.options import component_of_dump, component_of_server
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.api.apps_v1 import Deployment, ReplicaSet
 from mooring.base import component
@@ -413,7 +413,7 @@ def test_a_chosen_compatibility_is_kept_and_a_default_follows() -> None:
 
 
 def test_a_server_of_another_version_is_taken_as_the_nearest() -> None:
-    found, notes = component_of({"major": "1", "minor": "26+"}, {})
+    found, notes = component_of_server({"major": "1", "minor": "26+"}, {})
     assert str(found.versions.emulation) == "1.27"
     assert "1.26; it is treated as 1.27" in notes[0]
     assert "does not show its feature gates" in notes[1]
@@ -421,7 +421,9 @@ def test_a_server_of_another_version_is_taken_as_the_nearest() -> None:
 
 def test_gates_that_a_server_shows_count() -> None:
     shown = {name: state.enabled for name, state in component.resolve().gates.states.items()}
-    found, notes = component_of({"major": "1", "minor": "37"}, {**shown, COMPARISON_OPERATORS: False, "Unknown": True})
+    found, notes = component_of_server(
+        {"major": "1", "minor": "37"}, {**shown, COMPARISON_OPERATORS: False, "Unknown": True}
+    )
     assert not found.gates.enabled(COMPARISON_OPERATORS)
     assert found.gates.enabled(SEMVER_OPERATORS)
     assert notes == ()
@@ -431,7 +433,7 @@ def test_gates_that_a_server_shows_count() -> None:
 def test_a_gate_that_a_server_does_not_show_is_off_unless_it_is_locked() -> None:
     """Kubernetes 1.37 shows KEP-5471's gate, off, and knows nothing of KEP-5721 and KEP-5500."""
     stock = {COMPARISON_OPERATORS: False, POD_LEVEL_RESOURCES: True}
-    found, notes = component_of({"major": "1", "minor": "37", "goVersion": "go1.26.0"}, stock)
+    found, notes = component_of_server({"major": "1", "minor": "37", "goVersion": "go1.26.0"}, stock)
     states = found.gates.states
     assert states[LABEL_KEYS_IN_POD_AFFINITY].locked
     on = {name for name, state in states.items() if state.enabled}
@@ -447,7 +449,7 @@ def test_a_gate_that_a_server_does_not_show_is_off_unless_it_is_locked() -> None
     ("language", "on"), [("go1.26.0", False), ("python3.13.1", True)], ids=["Kubernetes", "Mooring"]
 )
 def test_without_metrics_the_defaults_of_the_server_s_make_count(language: str, on: bool) -> None:
-    found, notes = component_of({"major": "1", "minor": "37", "goVersion": language}, {})
+    found, notes = component_of_server({"major": "1", "minor": "37", "goVersion": language}, {})
     assert [found.gates.enabled(name) for name in (COMPARISON_OPERATORS, SEMVER_OPERATORS, CEL)] == [on] * 3
     assert found.gates.enabled(POD_LEVEL_RESOURCES)
     assert "does not show its feature gates" in notes[0]
@@ -659,7 +661,7 @@ def test_exit_codes(cluster: str) -> None:
 def test_control_characters_are_shown(tmp_path: Path) -> None:
     tree = deployment(tolerations=[{"expression": "taint.key == '\x1b[31m'"}])
     snapshot = snapshot_of(tree, folder=tmp_path)
-    text = "\n".join(reports.lines(audit(snapshot, ask(component.resolve())), lambda word, _: word, wide=True))
+    text = "\n".join(reports.format_lines(audit(snapshot, ask(component.resolve())), lambda word, _: word, wide=True))
     assert "\x1b" not in text
     assert "\\x1b" in text
 
@@ -712,8 +714,8 @@ def test_what_may_not_be_read_is_not_said_to_be_well() -> None:
     inventory = audit(closed, ask(component.resolve()))
     found = audit(closed, ask(component.resolve(), disable=[COMPARISON_OPERATORS]))
     assert inventory.unread == found.unread == ["pods"]
-    assert reports.summary(inventory) == "0 uses in 0 of 0 objects; not looked at, for want of rights: pods"
-    assert reports.summary(found).startswith("nothing breaks of what could be read; 0 use")
+    assert reports.format_summary(inventory) == "0 uses in 0 of 0 objects; not looked at, for want of rights: pods"
+    assert reports.format_summary(found).startswith("nothing breaks of what could be read; 0 use")
 
 
 @pytest.mark.req("X.10")

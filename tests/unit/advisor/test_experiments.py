@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from mooring.advisor.experiments import experiment_file, workers
 from mooring.advisor.experiments.experiment_file import ExperimentError
-from mooring.advisor.experiments.workers import RunJob, run
+from mooring.advisor.experiments.workers import RunJob, execute_run
 from mooring.advisor.simulate.traces import results
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.results import Replayed
@@ -57,7 +57,9 @@ def file(tmp_path: Path) -> Path:
 
 def jobs(file: Path) -> list[RunJob]:
     return [
-        RunJob(spec, workers.digest_of(spec)) for spec in experiment_file.read(file).runs if not spec.scheduler.config
+        RunJob(spec, workers.digest_of(spec))
+        for spec in experiment_file.read_experiment(file).runs
+        if not spec.scheduler.config
     ]
 
 
@@ -67,7 +69,7 @@ def plain(result: Replayed) -> Replayed:
 
 
 def test_every_combination_is_a_run(file: Path) -> None:
-    names = [spec.name for spec in experiment_file.read(file).runs]
+    names = [spec.name for spec in experiment_file.read_experiment(file).runs]
     assert names == ["small.day.plain.1", "small.day.packed.1", "small.day.plain.2", "small.day.packed.2"]
 
 
@@ -88,7 +90,7 @@ WRONG = (
 def test_mistakes_are_reported_with_their_place(before: str, after: str, expected: str, file: Path) -> None:
     file.write_text(FILE.replace(before, after))
     with pytest.raises(ExperimentError) as raised:
-        experiment_file.read(file)
+        experiment_file.read_experiment(file)
     assert expected in str(raised.value)
 
 
@@ -126,21 +128,21 @@ def test_command_does_each_run_once_and_again_when_a_file_has_changed(file: Path
 
 
 def test_a_folder_that_was_moved_has_its_runs_done(file: Path) -> None:
-    before = [workers.digest_of(spec) for spec in experiment_file.read(file).runs]
+    before = [workers.digest_of(spec) for spec in experiment_file.read_experiment(file).runs]
     moved = file.parent.rename(file.parent.with_name("moved"))
-    assert [workers.digest_of(spec) for spec in experiment_file.read(moved / file.name).runs] == before
+    assert [workers.digest_of(spec) for spec in experiment_file.read_experiment(moved / file.name).runs] == before
 
 
 def test_a_run_depends_on_its_seed_alone(file: Path) -> None:
     first, second = jobs(file)
-    assert plain(run(first)) == plain(run(first))
-    assert plain(run(first)).samples != plain(run(second)).samples
+    assert plain(execute_run(first)) == plain(execute_run(first))
+    assert plain(execute_run(first)).samples != plain(execute_run(second)).samples
 
 
 def test_runs_in_one_process_leave_nothing_behind(file: Path) -> None:
     kept = []
     for _ in range(3):
-        run(jobs(file)[0])
+        execute_run(jobs(file)[0])
         kept.append(gc.get_freeze_count())
     gc.unfreeze()
     assert kept[2] - kept[1] < 100
@@ -150,7 +152,7 @@ def test_a_mistake_in_a_trace_names_the_run_and_the_line(file: Path) -> None:
     with (file.parent / "day.csv").open("a") as stream:
         stream.write("99,add,Pod,q,cpu=much\n")
     with pytest.raises(ExperimentError, match=r"small\.day\.plain\.1: .*day\.csv:14: "):
-        run(jobs(file)[0])
+        execute_run(jobs(file)[0])
 
 
 def test_processes_and_a_dask_cluster_come_to_the_same(file: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mooring.advisor.explain import NotThereError, explain, find, text
-from mooring.advisor.explain.patches import difference
-from mooring.advisor.explain.subject import of
+from mooring.advisor.explain import NotThereError, explain, find_subject, text
+from mooring.advisor.explain.patches import diff_json
+from mooring.advisor.explain.subject import subject_of
 from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot, dump, engine
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -114,7 +114,7 @@ def test_names_cannot_command_a_terminal(wide: bool) -> None:
     evil = "\x1b[2J\r\n\x9b5m\u202e"
     wanted = pod("web", spec={"nodeSelector": {evil: evil}})
     found = explain(cluster(node(f"a{evil}", taints=[f"{evil}={evil}:NoSchedule"]), wanted), wanted)
-    said = list(text.lines(found, wide=wide))
+    said = list(text.format_lines(found, wide=wide))
     assert any("[2J" in line for line in said)
     assert all(line.isprintable() for line in said)
 
@@ -130,7 +130,7 @@ def test_nodes_that_may_not_be_read_are_reported() -> None:
 def test_a_pod_that_may_not_be_read_is_not_said_to_be_absent() -> None:
     forbidden = Snapshot("the test", [node("a")], missing={"pods": "not allowed: pods is forbidden"})
     with pytest.raises(NotThereError, match=r"pods of the test could not be read \(not allowed: pods is forbidden\)"):
-        find(forbidden, "pod", "default", "web")
+        find_subject(forbidden, "pod", "default", "web")
 
 
 def test_a_pod_that_is_made_for_a_node_is_about_that_node_first() -> None:
@@ -197,7 +197,7 @@ def test_four_things_at_once_are_too_many() -> None:
         " NodeResourcesFit: asks for cpu 8, and the node has 4"
     )
     assert found.facts == [against]
-    assert "No change of up to three steps was found that would help." in list(text.lines(found))
+    assert "No change of up to three steps was found that would help." in list(text.format_lines(found))
 
 
 def test_a_number_that_is_near_comes_before_one_that_is_far() -> None:
@@ -291,7 +291,7 @@ class Workload:
 def test_the_template_of_a_workload_is_what_is_changed(case: Workload) -> None:
     tree = {"metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": case.spec}
     snapshot = cluster(node("a"), made(case.kind, tree))
-    found = explain(snapshot, find(snapshot, case.word, "default", "web"))
+    found = explain(snapshot, find_subject(snapshot, case.word, "default", "web"))
     dropped = next(each for each in found.suggestions if each.summary == "drop the nodeSelector disk")
     change = dropped.changes[0]
     assert (change.target.kind, change.patch[0]["op"], change.patch[0]["path"]) == (
@@ -308,7 +308,7 @@ def test_a_waiting_pod_of_a_deployment_leads_to_its_template() -> None:
     waiting = pod("web-1-x", spec={"nodeSelector": {"disk": "ssd"}}, metadata=owned_by("ReplicaSet", "web-1"))
     snapshot = cluster(node("a"), owner, middle, waiting)
     by_pod = explain(snapshot, waiting)
-    by_name = explain(snapshot, find(snapshot, "deployment", "default", "web"))
+    by_name = explain(snapshot, find_subject(snapshot, "deployment", "default", "web"))
     assert by_pod.suggestions == by_name.suggestions
     assert by_pod.subject.name == "web-1-x"
     commands = [change.command for each in by_pod.suggestions for change in each.changes]
@@ -325,12 +325,12 @@ def test_a_pod_of_the_template_before_is_not_what_a_deployment_waits_for() -> No
     waiting = pod("web-1-x", spec={"nodeSelector": {"disk": "ssd"}}, metadata=owned_by("ReplicaSet", "web-1"))
     running = pod("web-2-x", on="a", metadata=owned_by("ReplicaSet", "web-2"))
     snapshot = cluster(node("a"), owner, old, new, waiting, running)
-    assert explain(snapshot, find(snapshot, "deployment", "default", "web")).state == "Schedulable"
+    assert explain(snapshot, find_subject(snapshot, "deployment", "default", "web")).state == "Schedulable"
 
 
 def test_a_service_makes_no_pods() -> None:
     with pytest.raises(NotThereError, match="is no kind that makes pods"):
-        find(cluster(), "service", "default", "web")
+        find_subject(cluster(), "service", "default", "web")
 
 
 def test_a_pod_of_a_manifest_gets_its_priority() -> None:
@@ -370,7 +370,7 @@ def gpu_cluster(*more: Resource) -> Snapshot:
 def test_claims_that_a_controller_would_create_are_considered_and_changed_in_their_template() -> None:
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
     wanted = pod("web", spec=spec, metadata={"uid": ""})
-    found = explain(gpu_cluster(), of(gpu_cluster(), wanted, file="pod.yaml"))
+    found = explain(gpu_cluster(), subject_of(gpu_cluster(), wanted, file="pod.yaml"))
     assert found.refusals[0].detail.endswith("asks for 2 of gpu; of 1 that fit 1 are free")
     first = found.suggestions[0]
     assert [(change.target.kind, change.patch[0]["path"]) for change in first.changes] == [
@@ -394,7 +394,7 @@ def test_a_stateful_set_brings_its_claims() -> None:
     owner = made(StatefulSet, {"metadata": {"name": "db", "namespace": "default", "uid": "u"}, "spec": spec})
     fast = {"metadata": {"name": "fast"}, "provisioner": "x.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     snapshot = cluster(node("a"), owner, made(StorageClass, fast))
-    assert explain(snapshot, find(snapshot, "sts", "default", "db")).state == "Schedulable"
+    assert explain(snapshot, find_subject(snapshot, "sts", "default", "db")).state == "Schedulable"
 
 
 @pytest.mark.parametrize(
@@ -602,7 +602,7 @@ def test_a_dump_of_recorded_objects_is_explained(tmp_path: Path) -> None:
     assert len(waiting) > 40
     for each in waiting:
         metadata = each["metadata"]
-        found = explain(snapshot, find(snapshot, "pod", metadata["namespace"], metadata["name"]), suggestions=1)
+        found = explain(snapshot, find_subject(snapshot, "pod", metadata["namespace"], metadata["name"]), suggestions=1)
         assert found.total_nodes == 2
         assert found.state in ("Unschedulable", "NotAttempted", "Schedulable")
         assert found.state == "Schedulable" or found.refusals or found.summary
@@ -624,7 +624,7 @@ def test_a_dump_of_recorded_objects_is_explained(tmp_path: Path) -> None:
     ],
 )
 def test_a_patch_makes_one_tree_of_the_other(before: Any, after: Any) -> None:
-    assert apply(difference(before, after), before) == after
+    assert apply(diff_json(before, after), before) == after
 
 
 def test_five_thousand_nodes_take_seconds() -> None:

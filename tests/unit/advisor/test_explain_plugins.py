@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from applied_advice import applied
-from mooring.advisor.explain import explain, find
+from mooring.advisor.explain import explain, find_subject
 from mooring.advisor.snapshot import Snapshot, engine
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
@@ -438,7 +438,7 @@ def test_the_first_suggestion_helps_when_it_is_applied(case: Case) -> None:
     assert case.plugin in first.plugins
     assert any(case.command in change.command for change in first.changes), first.changes
     after = applied(snapshot, first)
-    again = explain(after, find(after, "pod", "default", case.pod.metadata.name))
+    again = explain(after, find_subject(after, "pod", "default", case.pod.metadata.name))
     assert again.state == "Schedulable", again
     assert (again.node, again.feasible_nodes) == (first.node, first.feasible_nodes)
     shown = [suggestion.summary for suggestion in found.suggestions[1:]]

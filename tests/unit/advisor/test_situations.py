@@ -36,7 +36,7 @@ from advice_situations import (
 )
 from applied_advice import bind_claims
 from missing_providers import MISSING_PROVIDERS
-from mooring.advisor.explain import explain, find, overview, text
+from mooring.advisor.explain import explain, find_subject, overview, text
 from mooring.advisor.explain.results import SchedulingExplanation, Suggestion
 from mooring.advisor.simulate import Add, Remove, Scenario, Step, simulate
 from mooring.advisor.simulate.options import for_component
@@ -1697,13 +1697,13 @@ def explained(case: Situation) -> SchedulingExplanation:
     """Explain why the pods of a situation do not run; cached, because three tests of each situation read it."""
     snapshot = snapshot_of(case)
     kind, name = case.question
-    return explain(snapshot, find(snapshot, kind, "default", name, case.settings.admission), case.settings)
+    return explain(snapshot, find_subject(snapshot, kind, "default", name, case.settings.admission), case.settings)
 
 
 @pytest.mark.parametrize("case", SITUATIONS, ids=lambda case: case.name)
 def test_the_first_line_names_the_cause(case: Situation) -> None:
     found = explained(case)
-    first = next(text.lines(found))
+    first = next(text.format_lines(found))
     assert found.cause == case.code, first
     assert [words for words in case.words if words not in first] == [], first
 

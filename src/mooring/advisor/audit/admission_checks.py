@@ -38,7 +38,7 @@ class AdmissionResult:
     refused: dict[str, str]
     dropped: frozenset[str] = frozenset()
 
-    def beyond(self, other: "AdmissionResult") -> "AdmissionResult":
+    def subtract(self, other: "AdmissionResult") -> "AdmissionResult":
         """Return the fields that this admission rejects or drops, and the `other` one neither rejects nor drops."""
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
         return AdmissionResult(refused, self.dropped - other.dropped - other.refused.keys())
@@ -48,28 +48,28 @@ class AdmissionResult:
         return not self.refused and not self.dropped
 
 
-class _AnyCluster(NoCluster):
+class _PermissiveLookups(NoCluster):
     """Look up objects for admission in an assumed cluster where every referenced object exists."""
 
     def priority_class(self, name: str) -> Priority | None:
         return super().priority_class(name) or Priority(name, 0)
 
 
-def has_rules(obj: Resource) -> bool:
+def has_admission_rules(obj: Resource) -> bool:
     """Return whether the server has admission checks for objects of this kind."""
     return find_strategy(type(obj)) is not None
 
 
-def default(obj: Resource) -> None:
+def set_defaults(obj: Resource) -> None:
     """Set the defaults of an object in place."""
     strategy = find_strategy(type(obj))
     if strategy is not None:
         strategy.default(obj)
 
 
-def create(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
+def try_create(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
     """Run admission for creating an object, which is not modified; return the rejected and the dropped fields."""
-    made = _copy(obj)
+    made = _copy_object(obj)
     strategy = strategy_of(type(made))
     strategy.default(made)
     made.metadata.name = made.metadata.name or "any"  # the server generates one
@@ -84,15 +84,15 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
         if problem.field.startswith("metadata.") or problem.detail == IN_BOTH:
             continue  # no gate decides about the one; the other was merged when the object was created
         refused.setdefault(problem.field, str(problem))
-    return AdmissionResult(refused, dropped(given, made))
+    return AdmissionResult(refused, find_dropped_fields(given, made))
 
 
-def update(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
+def try_update(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
     """Run admission for an update that writes a stored object back; return the rejected and the dropped fields."""
-    stored = _copy(obj)
+    stored = _copy_object(obj)
     strategy_of(type(stored)).default(stored)
     stored.metadata.resource_version = stored.metadata.resource_version or "1"
-    made = _copy(stored)
+    made = _copy_object(stored)
     try:
         admit_update(made, stored, _create_request(obj, options, now))
     except errors.StatusError as refusal:
@@ -101,14 +101,16 @@ def update(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
         return AdmissionResult(
             {cause.field: f"{cause.field}: {cause.message}" for cause in causes} or {"": str(refusal)}
         )
-    return AdmissionResult({}, frozenset(missing(_tree_without_metadata(stored), _tree_without_metadata(made))))
+    return AdmissionResult(
+        {}, frozenset(find_missing_fields(_tree_without_metadata(stored), _tree_without_metadata(made)))
+    )
 
 
 def _create_request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
-    return Request(options=options, lookups=_AnyCluster(), now=now, namespace=obj.metadata.namespace)
+    return Request(options=options, lookups=_PermissiveLookups(), now=now, namespace=obj.metadata.namespace)
 
 
-def _copy(obj: Resource) -> Resource:
+def _copy_object(obj: Resource) -> Resource:
     return codec.decode_own(codec.encode(obj), type(obj))
 
 
@@ -116,17 +118,17 @@ def _tree_without_metadata(obj: Resource) -> dict[str, Any]:
     return {name: part for name, part in codec.to_tree(obj).items() if name not in ("metadata", "status")}
 
 
-def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
+def find_dropped_fields(given: dict[str, Any], made: Resource) -> frozenset[str]:
     """Return the paths of fields that admission dropped, except those that the server sets to the same default."""
-    lost = frozenset(missing(given, _tree_without_metadata(made)))
+    lost = frozenset(find_missing_fields(given, _tree_without_metadata(made)))
     if not lost:
         return lost
-    filled = _copy(made)
-    default(filled)
-    return frozenset(missing(given, _tree_without_metadata(made), _tree_without_metadata(filled)))
+    filled = _copy_object(made)
+    set_defaults(filled)
+    return frozenset(find_missing_fields(given, _tree_without_metadata(made), _tree_without_metadata(filled)))
 
 
-def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
+def find_missing_fields(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
     """Yield the field paths of `given` that `kept` lacks, unless `filled` (`kept` with defaults) has the value."""
     if given in (kept, filled):
         return
@@ -137,12 +139,12 @@ def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterat
             if name not in kept and value != put_back:
                 yield here
             elif name in kept and isinstance(value, dict | list):
-                yield from missing(value, kept[name], put_back, here)
+                yield from find_missing_fields(value, kept[name], put_back, here)
     elif isinstance(given, list) and isinstance(kept, list):
         for index, value in enumerate(given[: len(kept)]):
             if isinstance(value, dict | list):
                 put_back = filled[index] if isinstance(filled, list) else None
-                yield from missing(value, kept[index], put_back, f"{path}[{index}]")
+                yield from find_missing_fields(value, kept[index], put_back, f"{path}[{index}]")
 
 
 class GeneratedObject(NamedTuple):
@@ -155,12 +157,12 @@ class GeneratedObject(NamedTuple):
     """The path of the same field in the source object, such as `spec.template.spec`."""
     words: str
 
-    def path(self, field: str) -> str:
+    def source_path(self, field: str) -> str:
         """Return the path in the source object for a field path of the created object."""
         return f"{self.there}{field[len(self.here) :]}" if field.startswith(self.here) else field
 
 
-def generated_from(obj: Resource) -> GeneratedObject | None:
+def build_generated_object(obj: Resource) -> GeneratedObject | None:
     """Return the object that a controller creates from a template, such as a Deployment's pod; None for other kinds."""
     namespace, name = obj.metadata.namespace, obj.metadata.name
     if isinstance(obj, batch_v1.CronJob):
@@ -188,7 +190,7 @@ def _metadata_for_generated(template: ObjectMeta, namespace: str, name: str) -> 
     return made
 
 
-def is_over(obj: Resource) -> str:
+def reason_not_creating(obj: Resource) -> str:
     """Return why a workload's controller creates no more objects, such as a finished Job; empty if it may."""
     if isinstance(obj, apps_v1.ReplicaSet) and obj.spec.replicas == 0:
         owner = controller_of(obj.metadata)
@@ -224,23 +226,23 @@ class GatedUseFinder:
 
     def find(self, obj: Resource) -> tuple[GatedUse, ...]:
         """Return the fields of an object that depend on a gate or version: those of gates first, then of versions."""
-        if not has_rules(obj):
+        if not has_admission_rules(obj):
             return ()
-        key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
+        key = (type(obj), hashlib.blake2b(content_key(obj), digest_size=16).digest())
         found = self._cache.get(key)
         if found is None:
-            found = self._cache[key] = self._find(obj)
+            found = self._cache[key] = self._find_uncached(obj)
         return found
 
-    def _find(self, obj: Resource) -> tuple[GatedUse, ...]:
+    def _find_uncached(self, obj: Resource) -> tuple[GatedUse, ...]:
         options = self._options
-        clean = create(obj, options.everything, self._now)
-        if create(obj, options.nothing, self._now).beyond(clean).is_clean:
+        clean = try_create(obj, options.everything, self._now)
+        if try_create(obj, options.nothing, self._now).subtract(clean).is_clean:
             return ()
         by_gate: dict[str, GatedUse] = {}
         by_version: dict[str, GatedUse] = {}
         for switch in options.switches:
-            more = create(obj, switch.off, self._now).beyond(clean)
+            more = try_create(obj, switch.off, self._now).subtract(clean)
             known = by_version if switch.feature == COMPATIBILITY else by_gate
             for field in sorted({*more.refused, *more.dropped}):
                 known.setdefault(field, GatedUse(switch, field))
@@ -256,14 +258,14 @@ def _is_newer(use: GatedUse, gate: GatedUse) -> bool:
     return number(use.switch.needs) > number(gate.switch.needs)
 
 
-def content(obj: Resource) -> bytes:
+def content_key(obj: Resource) -> bytes:
     """Return the encoded object, of a pod only the spec, as the key under which audits cache its gated fields."""
     if isinstance(obj, Pod):
         return codec.encode(structs.replace(obj.spec, node_name=""))
     return codec.encode(obj)
 
 
-def value_at(tree: Any, path: str) -> str:
+def format_value_at(tree: Any, path: str) -> str:
     """Return the value at a field path as text for a message; for an operator, with its key and values."""
     steps = [name or index for name, index in _STEP.findall(path)]
     value, around = tree, None

@@ -17,7 +17,13 @@ from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import options as audit_options
 from mooring.advisor.audit.admission_checks import GatedUse, GatedUseFinder
 from mooring.advisor.audit.options import AuditOptions, Question
-from mooring.advisor.audit.outcomes import ApiVersionFinder, AuditedObject, EffectFinder, bridged_findings, use_finding
+from mooring.advisor.audit.outcomes import (
+    ApiVersionFinder,
+    AuditedObject,
+    EffectFinder,
+    build_use_finding,
+    find_bridged_uses,
+)
 from mooring.advisor.audit.pods import PodEffectFinder
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference
 from mooring.advisor.audit.steps import Steps
@@ -61,7 +67,7 @@ class _Auditor:
         self._snapshot = snapshot
         self._question = question
         self._profiles = profiles
-        self._options = audit_options.build(question)
+        self._options = audit_options.build_options(question)
         self._uses = GatedUseFinder(self._options, now)
         self._pods = PodEffectFinder(snapshot, self._options, now, profiles)
         self._outcomes = EffectFinder(snapshot, self._options, self._uses, self._pods, now)
@@ -76,15 +82,15 @@ class _Auditor:
         for each in raw:
             reference = reference_of(each, _is_namespaced(each, self._options))
             findings += self._served.find(each, reference, as_stored=has_stored_versions)
-            obj = _decoded(each, self._options)
+            obj = _decode_object(each, self._options)
             if obj is not None:
                 subjects[reference] = AuditedObject(obj, reference)
-                findings += self._evaluate(subjects[reference])
-        self._notes += _refused_by_policies(self._snapshot, subjects.values())
+                findings += self._audit_object(subjects[reference])
+        self._notes += _policy_notes(self._snapshot, subjects.values())
         if self._snapshot.all(ResourceQuota):
             rules = NamespaceRules.of(self._snapshot)
             refused = ((each.reference, rules.refusal_if_recreated(each.object)) for each in subjects.values())
-            self._notes += _list_refusals(refused, "quotas")
+            self._notes += _format_refusals(refused, "quotas")
         findings += self._affected_pod_findings(findings, subjects)
         findings += scheduler_config_findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
         options = self._options
@@ -100,9 +106,9 @@ class _Auditor:
             unread=sorted(self._snapshot.forbidden),
         )
 
-    def _evaluate(self, subject: AuditedObject) -> list[Finding]:
+    def _audit_object(self, subject: AuditedObject) -> list[Finding]:
         try:
-            return [*self._outcomes.find(subject), *bridged_findings(subject, self._uses)]
+            return [*self._outcomes.find(subject), *find_bridged_uses(subject, self._uses)]
         except Exception as error:  # one object that Mooring fails on must not hide what happens to others
             failure = f"Mooring failed: {type(error).__name__}: {error}; please report it"
             self._notes.append(f"{subject.reference}: not checked: {failure}")
@@ -125,7 +131,7 @@ class _Auditor:
                 )
 
 
-def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[AuditedObject]) -> list[str]:
+def _policy_notes(snapshot: Snapshot, subjects: Iterable[AuditedObject]) -> list[str]:
     policies = policies_of(snapshot)
     if policies.is_idle:
         return []
@@ -135,23 +141,23 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[AuditedObject]) 
     webhooks = [
         f"the {text} is called when {count} of these objects are created again" for text, count in asked.items()
     ]
-    return _list_refusals(refused, "policies") + webhooks
+    return _format_refusals(refused, "policies") + webhooks
 
 
-def _list_refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[str]:
+def _format_refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[str]:
     refused = [f"{reference}: would be refused if it were created again: {why}" for reference, why in found if why]
     more = len(refused) - _MAX_REFUSED
     return refused if more <= 0 else [*refused[:_MAX_REFUSED], f"{who} would refuse {more} more objects"]
 
 
-def subjects_of(snapshot: Snapshot, question: Question) -> list[AuditedObject]:
+def audited_objects_of(snapshot: Snapshot, question: Question) -> list[AuditedObject]:
     """Return all decodable objects of a snapshot with their references, for a rehearsal of the audit."""
-    options = audit_options.build(question)
-    found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
+    options = audit_options.build_options(question)
+    found = ((_decode_object(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
     return [AuditedObject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
 
 
-def _decoded(raw: RawObject, options: AuditOptions) -> Resource | None:
+def _decode_object(raw: RawObject, options: AuditOptions) -> Resource | None:
     scheme = options.now.scheme
     kind = scheme.kind(raw.api_version, raw.kind)
     if kind is None:
@@ -163,7 +169,7 @@ def _decoded(raw: RawObject, options: AuditOptions) -> Resource | None:
     obj = scheme.convert(found, scheme.hub(kind))
     if kind.namespaced and not obj.metadata.namespace:
         obj.metadata.namespace = _DEFAULT_NAMESPACE
-    admission_checks.default(obj)
+    admission_checks.set_defaults(obj)
     return obj
 
 
@@ -214,15 +220,15 @@ def scheduler_config_findings(
         affinity = core_v1.Affinity(node_affinity=added)
         pod = core_v1.Pod(spec=core_v1.PodSpec(affinity=affinity, containers=[core_v1.Container(name="c", image="c")]))
         for use in uses.find(pod):
-            effect, message = _effect_on_nodes(use, pod, snapshot.all(Node), options)
+            effect, message = _effect_on_affinity(use, pod, snapshot.all(Node), options)
             field = use.field.replace(_IN_POD, _ARGUMENTS % index)
-            yield use_finding(reference, use, codec.to_tree(pod), effect, message, field=field)
+            yield build_use_finding(reference, use, codec.to_tree(pod), effect, message, field=field)
 
 
-def _effect_on_nodes(
+def _effect_on_affinity(
     use: GatedUse, pod: core_v1.Pod, nodes: Sequence[Node], options: AuditOptions
 ) -> tuple[Effect, str]:
-    if not options.turns_off(use.feature):
+    if not options.turns_gate_off(use.feature):
         return Effect.UNAFFECTED, ""
     sides = [node_selector.required_affinity(pod.spec, side.constraints) for side in (options.now, options.then)]
     before, after = (sum(side.matches(node.metadata.labels, node.metadata.name) for node in nodes) for side in sides)

@@ -130,7 +130,7 @@ def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
     )
 
 
-def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple[Component, tuple[str, ...]]:
+def component_of_server(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple[Component, tuple[str, ...]]:
     """Return the versions and gates of a live server, from its `/version` and exposed gates, and notes about
     assumptions.
 
@@ -146,7 +146,7 @@ def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple
     else:
         notes.append("the server does not show its feature gates; they are assumed to be as Kubernetes has them")
         hidden = list(known_gates.NOT_ON_IN_KUBERNETES)
-    return _switch_off(found, hidden, gates, notes)
+    return _with_gates_off(found, hidden, gates, notes)
 
 
 def component_of_snapshot(snapshot: Snapshot) -> tuple[Component, tuple[str, ...]] | None:
@@ -159,7 +159,7 @@ def component_of_snapshot(snapshot: Snapshot) -> tuple[Component, tuple[str, ...
             info = msgspec.convert(snapshot.server, ServerInfo)
         except msgspec.ValidationError as error:
             raise QuestionError(f"{snapshot.origin} does not record how its server ran: {error}") from error
-        return component_of(info.version, info.gates)
+        return component_of_server(info.version, info.gates)
     nodes = [node.status.node_info for node in snapshot.all(Node)]
     is_real = any(
         node.metadata.uid and node.status.node_info.kubelet_version and node.status.node_info.os_image != _SIMULATED
@@ -178,16 +178,16 @@ def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ..
         f"a dump does not tell how its server runs: it is taken as Kubernetes {found.versions.emulation};"
         " name --emulation-version and --feature-gates if it is not"
     )
-    return _switch_off(found, known_gates.NOT_ON_IN_KUBERNETES, NONE_SET, notes)
+    return _with_gates_off(found, known_gates.NOT_ON_IN_KUBERNETES, NONE_SET, notes)
 
 
 def _nearest_release(version: Mapping[str, str]) -> tuple[Component, list[str]]:
-    emulation = _version_in(version, "emulation") or _version_in(version, "") or BINARY
+    emulation = _parse_version(version, "emulation") or _parse_version(version, "") or BINARY
     nearest = min(max(emulation, OLDEST_EMULATION), BINARY)
     notes = []
     if nearest != emulation:
         notes.append(f"the server is of version {emulation}; it is treated as {nearest}, the nearest known one")
-    lowest = _version_in(version, "minCompatibility")
+    lowest = _parse_version(version, "minCompatibility")
     lowest = min(max(lowest, oldest_compatible(nearest)), nearest) if lowest else None
     try:
         return components.resolve(emulation=str(nearest), min_compatibility=str(lowest) if lowest else None), notes
@@ -195,7 +195,7 @@ def _nearest_release(version: Mapping[str, str]) -> tuple[Component, list[str]]:
         raise QuestionError(str(error)) from error
 
 
-def _switch_off(
+def _with_gates_off(
     found: Component, hidden: Collection[str], shown: Mapping[str, bool], notes: list[str]
 ) -> tuple[Component, tuple[str, ...]]:
     states = found.gates.states
@@ -207,7 +207,7 @@ def _switch_off(
     return Component(found.versions, gates), tuple(notes)
 
 
-def _version_in(version: Mapping[str, str], prefix: str) -> Version | None:
+def _parse_version(version: Mapping[str, str], prefix: str) -> Version | None:
     names = (f"{prefix}Major", f"{prefix}Minor") if prefix else ("major", "minor")
     major, minor = (version.get(name, "").rstrip("+") for name in names)
     return Version(int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
@@ -254,15 +254,15 @@ class AuditOptions:
     _from: Version
     _to: Version
 
-    def turns_off(self, gate: str) -> bool:
+    def turns_gate_off(self, gate: str) -> bool:
         """Return whether the target flags switch a gate off."""
         return any(change.gate == gate and not change.enabled for change in self.changes)
 
-    def reads(self, kind: Kind) -> bool:
+    def can_read(self, kind: Kind) -> bool:
         """Return whether the oldest server that may have to read stored objects knows an API version of this kind."""
         return not self.checks_stored or kind.lifecycle.known_at(self.oldest_reader)
 
-    def removal(self, api_version: str, kind: str) -> str | None:
+    def describe_removal(self, api_version: str, kind: str) -> str | None:
         """Return the release up to the target that removes a kind Mooring lacks, and the replacement; None if none."""
         found = removal_of(api_version, kind)
         if found is None or not self._from < Version.parse(found.release) <= self._to:
@@ -270,14 +270,14 @@ class AuditOptions:
         return f"{found.release}; use {found.replacement}" if found.replacement else found.release
 
 
-def build(question: Question) -> AuditOptions:
+def build_options(question: Question) -> AuditOptions:
     """Compute the audit's options from its flags. Raise `SchemeError` for a wrong runtime configuration."""
     target = question.target or question.current
-    everything = _admission(_all_gates(on=True), BINARY)
+    everything = _admission_options(_set_all_gates(on=True), BINARY)
     oldest = oldest_compatible(target.versions.emulation)
     return AuditOptions(
         everything=everything,
-        nothing=_admission(_all_gates(on=False), oldest),
+        nothing=_admission_options(_set_all_gates(on=False), oldest),
         switches=tuple(_make_switches(everything, oldest)),
         now=_resolve_flags(question.current, question.runtime_config),
         then=_resolve_flags(target, question.target_runtime_config if question.target else question.runtime_config),
@@ -301,12 +301,12 @@ def _resolve_flags(component: Component, runtime_config: Mapping[str, bool]) -> 
     )
 
 
-def _all_gates(*, on: bool, but: str = "") -> FeatureGates:
+def _set_all_gates(*, on: bool, but: str = "") -> FeatureGates:
     states = components.resolve().gates.states
     return FeatureGates({name: replace(state, enabled=on and name != but) for name, state in states.items()})
 
 
-def _admission(gates: FeatureGates, min_compatibility: Version) -> AdmissionOptions:
+def _admission_options(gates: FeatureGates, min_compatibility: Version) -> AdmissionOptions:
     return admission_options.for_component(Component(ComponentVersions(BINARY, BINARY, min_compatibility), gates))
 
 
@@ -314,13 +314,13 @@ def _make_switches(everything: AdmissionOptions, oldest: Version) -> Iterator[Sw
     for gate in known_gates.KNOWN:
         if gate.name == LABEL_KEYS_IN_SPREAD_MERGE:
             continue  # it decides who reads `matchLabelKeys`, not whether anybody does
-        off = _admission(_all_gates(on=True, but=gate.name), BINARY)
+        off = _admission_options(_set_all_gates(on=True, but=gate.name), BINARY)
         if off != everything:
             needs = max((spec.min_compatibility for spec in gate.history if spec.min_compatibility), default=None)
             yield Switch(gate.name, off, str(needs) if needs else "")
     version = BINARY.minus(1)
     while version >= oldest:
-        yield Switch(COMPATIBILITY, _admission(_all_gates(on=True), version), str(version.plus(1)))
+        yield Switch(COMPATIBILITY, _admission_options(_set_all_gates(on=True), version), str(version.plus(1)))
         version = version.minus(1)
 
 
@@ -328,11 +328,11 @@ def _gate_changes(current: Component, target: Component) -> Iterator[GateChange]
     for gate in known_gates.KNOWN:
         was, becomes = current.gates.enabled(gate.name), target.gates.enabled(gate.name)
         if was != becomes:
-            reason = _reason(gate.name, target, on=becomes)
+            reason = _reason_for_change(gate.name, target, on=becomes)
             yield GateChange(gate=gate.name, proposal=PROPOSALS.get(gate.name, ""), enabled=becomes, reason=reason)
 
 
-def _reason(name: str, target: Component, *, on: bool) -> str:
+def _reason_for_change(name: str, target: Component, *, on: bool) -> str:
     state = target.gates.states.get(name)
     versions = target.versions
     if state is None:

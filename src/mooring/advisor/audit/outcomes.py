@@ -17,9 +17,9 @@ from mooring.advisor.audit.admission_checks import (
     GatedUse,
     GatedUseFinder,
     GeneratedObject,
-    generated_from,
-    is_over,
-    value_at,
+    build_generated_object,
+    format_value_at,
+    reason_not_creating,
 )
 from mooring.advisor.audit.options import AuditOptions
 from mooring.advisor.audit.pods import PodEffectFinder
@@ -74,12 +74,12 @@ class EffectFinder:
         tree = codec.to_tree(subject.object)
         if self.options.is_inventory:
             for use in uses:
-                yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, self._unreadable(use))
+                yield build_use_finding(subject.reference, use, tree, Effect.UNAFFECTED, self._unreadable(use))
             return
         answers = self._compare_admission(subject)
         for use in uses:
-            effect, message = self._effect(subject, use, answers)
-            yield use_finding(subject.reference, use, tree, effect, message)
+            effect, message = self._effect_on_use(subject, use, answers)
+            yield build_use_finding(subject.reference, use, tree, effect, message)
         for field, text in answers.update.refused.items():
             if subject.reference.stored:
                 yield Finding(
@@ -93,22 +93,26 @@ class EffectFinder:
     def _compare_admission(self, subject: AuditedObject) -> _AdmissionComparison:
         obj = subject.object
         now, then = self.options.now.admission, self.options.then.admission
-        made = generated_from(obj) if subject.reference.stored else None
+        made = build_generated_object(obj) if subject.reference.stored else None
         asked = made.object if made else obj
-        before = admission_checks.create(asked, now, self.now)
-        after = admission_checks.create(asked, then, self.now)
+        before = admission_checks.try_create(asked, now, self.now)
+        after = admission_checks.try_create(asked, then, self.now)
         if made is not None:
             before, after = _with_source_paths(before, made), _with_source_paths(after, made)
         update = AdmissionResult({})
         if subject.reference.stored:
-            update = admission_checks.update(obj, then, self.now).beyond(admission_checks.update(obj, now, self.now))
-        return _AdmissionComparison(made, after.beyond(before), before, update)
+            update = admission_checks.try_update(obj, then, self.now).subtract(
+                admission_checks.try_update(obj, now, self.now)
+            )
+        return _AdmissionComparison(made, after.subtract(before), before, update)
 
-    def _effect(self, subject: AuditedObject, use: GatedUse, answers: _AdmissionComparison) -> tuple[Effect, str]:
+    def _effect_on_use(
+        self, subject: AuditedObject, use: GatedUse, answers: _AdmissionComparison
+    ) -> tuple[Effect, str]:
         refusal = answers.create.refused.get(use.field, "")
         dropped = use.field in answers.create.dropped
         already = answers.already.refused.get(use.field) or next(iter(answers.already.refused.values()), "")
-        is_lost = refusal or dropped or self.options.turns_off(use.feature)
+        is_lost = refusal or dropped or self.options.turns_gate_off(use.feature)
         if subject.reference.stored and answers.made is None and is_lost:
             return self._stored_effect(subject.object, use)
         if already or use.field in answers.already.dropped:
@@ -117,7 +121,7 @@ class EffectFinder:
             unreadable = self._unreadable(use)
             is_stuck = unreadable and subject.reference.stored and self.options.checks_stored
             return Effect.STORED_UNREADABLE if is_stuck else Effect.UNAFFECTED, unreadable
-        over = is_over(subject.object)
+        over = reason_not_creating(subject.object)
         if over:
             return Effect.FINISHED, over
         what = f"new {answers.made.words} are" if answers.made else "it is"
@@ -152,19 +156,19 @@ class EffectFinder:
 
 def _with_source_paths(admission: AdmissionResult, made: GeneratedObject) -> AdmissionResult:
     return AdmissionResult(
-        {made.path(field): text for field, text in admission.refused.items()},
-        frozenset(map(made.path, admission.dropped)),
+        {made.source_path(field): text for field, text in admission.refused.items()},
+        frozenset(map(made.source_path, admission.dropped)),
     )
 
 
-def use_finding(
+def build_use_finding(
     reference: ObjectReference, use: GatedUse, tree: object, effect: Effect, message: str, *, field: str = ""
 ) -> Finding:
     """Build the finding about one gated field of an object, given as the dict `tree`."""
     return Finding(
         object=reference,
         field=field or use.field,
-        value=value_at(tree, use.field),
+        value=format_value_at(tree, use.field),
         feature=use.feature,
         needs=use.switch.needs,
         effect=effect,
@@ -179,7 +183,7 @@ _PLACES = {
 }
 
 
-def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
+def find_bridged_uses(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
     """Yield findings about constraints in the annotations of a pod or template that the bridge evaluates."""
     at = specs.pod_spec(subject.object)
     if at is None or not annotations.has_constraints(at.annotations):
@@ -199,7 +203,7 @@ def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[F
         if place is None or use.feature == COMPATIBILITY:  # every server can read an annotation
             continue
         field = f"{at.annotations_path}[{_PLACES[place]}]{use.field.removeprefix(place)}"
-        yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, _UNBROKEN, field=field)
+        yield build_use_finding(subject.reference, use, tree, Effect.UNAFFECTED, _UNBROKEN, field=field)
 
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -218,20 +222,20 @@ class ApiVersionFinder:
             return
         kind = options.now.scheme.kind(raw.api_version, raw.kind)
         if kind is None:
-            removal = options.removal(raw.api_version, raw.kind)
+            removal = options.describe_removal(raw.api_version, raw.kind)
             if removal is not None:
                 text = f"{raw.api_version} {raw.kind} is removed in {removal}"
-                yield _version_finding(reference, raw.api_version, Effect.NOT_SERVED, text)
+                yield _build_version_finding(reference, raw.api_version, Effect.NOT_SERVED, text)
             return
         is_lost = not self._served_versions(kind) if as_stored else self._is_no_longer_served(kind)
         if is_lost:
             yield self._lost_finding(kind, reference, "apiVersion")
-        applied = applied_version(raw.tree)
+        applied = last_applied_version(raw.tree)
         written = options.now.scheme.kind(applied, raw.kind) if applied not in ("", raw.api_version) else None
         if written is not None and self._is_no_longer_served(written):
             yield self._lost_finding(written, reference, f"metadata.annotations[{_APPLIED}]")
         stored = kind if as_stored else options.now.scheme.storage(kind)
-        if reference.stored and kind.stored and not options.reads(stored):
+        if reference.stored and kind.stored and not options.can_read(stored):
             yield self._unreadable(stored, reference)
 
     def _is_no_longer_served(self, kind: Kind) -> bool:
@@ -256,21 +260,21 @@ class ApiVersionFinder:
             if known:
                 text += f" unless --runtime-config switches {' or '.join(each.api_version for each in known)} on"
         needs = str(kind.lifecycle.introduced)
-        return _version_finding(reference, kind.api_version, Effect.NOT_SERVED, text, field=field, needs=needs)
+        return _build_version_finding(reference, kind.api_version, Effect.NOT_SERVED, text, field=field, needs=needs)
 
     def _unreadable(self, stored: Kind, reference: ObjectReference) -> Finding:
         scheme, oldest = self.options.then.scheme, self.options.oldest_reader
         storage = scheme.storage(stored)
         text = f"it is stored as {stored.api_version}, which {oldest} cannot read"
-        if self.options.reads(storage):
+        if self.options.can_read(storage):
             text += f"; written again, it is stored as {storage.api_version}"
         else:
             text += "; no version of the kind is known there: delete it before servers of that version start"
         needs = str(stored.lifecycle.introduced)
-        return _version_finding(reference, stored.api_version, Effect.STORED_UNREADABLE, text, needs=needs)
+        return _build_version_finding(reference, stored.api_version, Effect.STORED_UNREADABLE, text, needs=needs)
 
 
-def _version_finding(
+def _build_version_finding(
     reference: ObjectReference, version: str, effect: Effect, text: str, *, field: str = "apiVersion", needs: str = ""
 ) -> Finding:
     feature = COMPATIBILITY if effect is Effect.STORED_UNREADABLE else API
@@ -279,7 +283,7 @@ def _version_finding(
     )
 
 
-def applied_version(tree: Any) -> str:
+def last_applied_version(tree: Any) -> str:
     """Return the apiVersion of the manifest that `kubectl apply` last applied; empty if there is none."""
     applied = as_mapping(as_mapping(as_mapping(tree).get("metadata")).get("annotations")).get(_APPLIED)
     try:

@@ -119,16 +119,16 @@ class PodEffectFinder:
             return PodEffect(Effect.STILL_SCHEDULABLE, "there is a node for it all the same")
         if not before:
             return PodEffect(Effect.STUCK_PENDING, f"no node is left for it: {after}")
-        if self._eligible(pod, self.options.now) and not self._eligible(pod, self.options.then):
+        if self._has_eligible_node(pod, self.options.now) and not self._has_eligible_node(pod, self.options.then):
             return PodEffect(Effect.STUCK_PENDING, f"it waits now for room, and then no node is left for it: {after}")
         return PodEffect(Effect.ALREADY_PENDING, f"it finds no node now either: {before}")
 
     @cached_property
     def _scheduled_nodes(self) -> tuple[dict[Key, str], dict[Key, str]]:
-        before = self._schedule(self.options.now)
-        return before, before if self._has_same_rules else self._schedule(self.options.then)
+        before = self._schedule_pending_pods(self.options.now)
+        return before, before if self._has_same_rules else self._schedule_pending_pods(self.options.then)
 
-    def _schedule(self, side: ResolvedFlags) -> dict[Key, str]:
+    def _schedule_pending_pods(self, side: ResolvedFlags) -> dict[Key, str]:
         made = engine(self.snapshot, profiles=self.profiles, features=side.features)
         waiting = [
             pod for pod in self.snapshot.all(Pod) if pod.metadata.uid and waits(pod) and not pod.spec.scheduling_gates
@@ -149,7 +149,7 @@ class PodEffectFinder:
             outcomes[key] = "" if node is not None else outcome.message or "no node fits"
         return outcomes
 
-    def _eligible(self, pod: Pod, side: ResolvedFlags) -> bool:
+    def _has_eligible_node(self, pod: Pod, side: ResolvedFlags) -> bool:
         required = node_selector.required_affinity(pod.spec, side.constraints)
         index = tolerations.index_tolerations(pod.spec.tolerations, side.constraints)
         return any(

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from mooring.advisor.audit.admission_checks import dropped, generated_from, is_over
+from mooring.advisor.audit.admission_checks import build_generated_object, find_dropped_fields, reason_not_creating
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.to_store import is_written, missing_namespaces, write_objects
@@ -151,12 +151,12 @@ async def _wait_until_settled(plane: RehearsalPlane, waiting: Sequence[Pod], sec
         await asyncio.sleep(_POLL_SECONDS)
         current = (await plane.store.range(_PODS, limit=1)).revision
         revision, quiet = current, quiet + 1 if current == revision else 0
-        if quiet >= _QUIET_POLLS and await _all_evaluated(plane, waiting):
+        if quiet >= _QUIET_POLLS and await _are_all_evaluated(plane, waiting):
             return True
     return False
 
 
-async def _all_evaluated(plane: RehearsalPlane, waiting: Sequence[Pod]) -> bool:
+async def _are_all_evaluated(plane: RehearsalPlane, waiting: Sequence[Pod]) -> bool:
     found = {(pod.metadata.namespace, pod.metadata.name): pod for pod in (await plane.client.list(Pod)).items}
     return all(
         pod is None or pod.spec.node_name or find_condition(pod.status.conditions, "PodScheduled")
@@ -175,21 +175,21 @@ class _Probe:
         seen: dict[_Key, _Outcome] = {}
         failing = await self._failing_controllers()
         for obj, reference in taken:
-            body = await self._read(obj, reference)
+            body = await self._read_object(obj, reference)
             seen[reference, "read"] = _Outcome("not served" if body is None else "served")
             if body is None:
                 continue  # nothing can be written that is not served
             if isinstance(obj, Pod) and reference.stored:
                 seen[reference, "pod"] = await self._observe_pod(obj)
             if body:
-                seen[reference, "update"] = await self._update(obj, reference, body)
-            if not reference.stored or (generated_from(obj) is not None and not is_over(obj)):
-                seen[reference, "create"] = await self._create(obj, stored=reference.stored)
+                seen[reference, "update"] = await self._try_update(obj, reference, body)
+            if not reference.stored or (build_generated_object(obj) is not None and not reason_not_creating(obj)):
+                seen[reference, "create"] = await self._try_create(obj, stored=reference.stored)
             failure = failing.get((reference.kind, reference.namespace, reference.name))
             seen[reference, "controller"] = _Outcome("fails", failure) if failure else _Outcome("works")
         return seen
 
-    async def _read(self, obj: Resource, reference: ObjectReference) -> bytes | None:
+    async def _read_object(self, obj: Resource, reference: ObjectReference) -> bytes | None:
         try:
             return (await self.plane.client.raw("GET", self._path(obj, reference))).body
         except errors.NotFound as missing:
@@ -204,7 +204,7 @@ class _Probe:
         namespace = f"/namespaces/{obj.metadata.namespace}" if kind.namespaced else ""
         return f"{path_prefix(kind)}{namespace}/{kind.plural}/{obj.metadata.name}"
 
-    async def _update(self, obj: Resource, reference: ObjectReference, body: bytes) -> _Outcome:
+    async def _try_update(self, obj: Resource, reference: ObjectReference, body: bytes) -> _Outcome:
         path = self._path(obj, reference)
         try:
             await self.plane.client.raw("PUT", path, query=[("dryRun", "All")], body=body)
@@ -214,8 +214,8 @@ class _Probe:
             pass  # it has changed or gone in the meantime
         return _Outcome("accepted")
 
-    async def _create(self, obj: Resource, *, stored: bool) -> _Outcome:
-        made = generated_from(obj) if stored else None
+    async def _try_create(self, obj: Resource, *, stored: bool) -> _Outcome:
+        made = build_generated_object(obj) if stored else None
         wanted = copy_of(made.object if made else obj)
         if made is None:
             metadata = obj.metadata
@@ -232,7 +232,7 @@ class _Probe:
             created = await self.plane.client.create(wanted, dry_run=True)
         except (errors.StatusError, ValueError) as refusal:
             return _Outcome("rejected", str(refusal))
-        lost = sorted(dropped({"spec": codec.to_tree(wanted).get("spec")}, created))
+        lost = sorted(find_dropped_fields({"spec": codec.to_tree(wanted).get("spec")}, created))
         return _Outcome("changed", f"without {', '.join(lost)}") if lost else _Outcome("accepted")
 
     async def _observe_pod(self, pod: Pod) -> _Outcome:
@@ -270,7 +270,7 @@ def _find_broken(now: _View, then: _View) -> Iterator[Observation]:
     for (reference, subject), after in then.items():
         before = now.get((reference, subject))
         if before is not None and before.outcome != after.outcome and after.outcome not in _HARMLESS:
-            yield _observation(reference, subject, before.outcome, after, agrees=True)
+            yield _build_observation(reference, subject, before.outcome, after, agrees=True)
 
 
 def _find_differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterator[Observation]:
@@ -282,10 +282,12 @@ def _find_differences(findings: Sequence[Finding], now: _View, then: _View) -> I
         if wanted is None and subject == "controller" and predicted.get((reference, "create")) == "rejected":
             continue  # the controller retries, as predicted
         if wanted != after.outcome:
-            yield _observation(reference, subject, wanted or (before.outcome if before else ""), after, agrees=False)
+            yield _build_observation(
+                reference, subject, wanted or (before.outcome if before else ""), after, agrees=False
+            )
 
 
-def _observation(
+def _build_observation(
     reference: ObjectReference, subject: str, predicted: str, after: _Outcome, *, agrees: bool
 ) -> Observation:
     return Observation(

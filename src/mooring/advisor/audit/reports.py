@@ -43,7 +43,7 @@ RULES: dict[Effect, Rule] = {
 
 def as_lint_report(audit: Audit) -> lint_rules.Report:
     """Return the findings of an audit as a lint report, to format as JSON, SARIF, JUnit and so on."""
-    return lint_report(
+    return build_lint_report(
         audit.objects,
         (
             (
@@ -58,7 +58,9 @@ def as_lint_report(audit: Audit) -> lint_rules.Report:
     )
 
 
-def lint_report(objects: int, found: Iterable[tuple[Rule, Severity, ObjectReference, str, str]]) -> lint_rules.Report:
+def build_lint_report(
+    objects: int, found: Iterable[tuple[Rule, Severity, ObjectReference, str, str]]
+) -> lint_rules.Report:
     """Return a lint report with the rule, severity, object, field and message of each finding."""
     findings = [
         lint_rules.Finding(rule, severity, ref.file, ref.line or 1, 1, str(ref), field, text)
@@ -68,7 +70,7 @@ def lint_report(objects: int, found: Iterable[tuple[Rule, Severity, ObjectRefere
     return lint_rules.Report(findings=findings, files=files, documents=objects)
 
 
-def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+def format_lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     """Yield the audit's report for a terminal. Findings of one controller or API version share a line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects"
     yield f"  now   {audit.current.arguments()}"
@@ -85,11 +87,11 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
         yield ""
     for change in quiet:
         yield f"{_gate_title(audit, change.gate)}: no object depends on it"
-    yield from step_lines(audit.steps, paint)
-    yield from rehearsal_lines(audit.rehearsal, paint, wide=wide)
+    yield from format_steps(audit.steps, paint)
+    yield from format_rehearsal(audit.rehearsal, paint, wide=wide)
 
 
-def summary(audit: Audit) -> str:
+def format_summary(audit: Audit) -> str:
     """Return the last line of the audit's report: the numbers of objects and findings."""
     using = len({f.object for f in audit.findings if f.feature})
     unread = f"; not looked at, for want of rights: {', '.join(audit.unread)}" if audit.unread else ""
@@ -112,9 +114,11 @@ def _gate_title(audit: Audit, feature: str) -> str:
 def _feature_lines(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint, *, wide: bool) -> Iterator[str]:
     yield paint(_gate_title(audit, feature), "title")
     for effect in sorted({f.effect for f in found}, key=lambda each: RULES[each].id):
-        for group in grouped([f for f in found if f.effect is effect], lambda each: None if wide else _line_key(each)):
+        for group in group_findings(
+            [f for f in found if f.effect is effect], lambda each: None if wide else _grouping_key(each)
+        ):
             first = group[0]
-            subjects = subjects_line([each.object for each in group])
+            subjects = format_objects([each.object for each in group])
             yield f"  {_format_effect(first, paint)}  {subjects}"
             used = f"{first.field}: {first.value}" if first.value else first.field
             if used:
@@ -129,13 +133,13 @@ def _format_effect(finding: Finding, paint: Paint) -> str:
     return paint("  uses" if finding.effect is Effect.UNAFFECTED else "    ok", "good")
 
 
-def _line_key(finding: Finding) -> Hashable | None:
+def _grouping_key(finding: Finding) -> Hashable | None:
     if not finding.object.owner and (finding.field != "apiVersion" or finding.object.file):
         return None
     return finding.object.kind, finding.object.owner, finding.field, finding.value, finding.effect
 
 
-def subjects_line(objects: Sequence[ObjectReference]) -> str:
+def format_objects(objects: Sequence[ObjectReference]) -> str:
     """Return a line with the first of several objects, its controller and file, and the number of the others."""
     first = objects[0]
     more = f" and {len(objects) - 1} more" if len(objects) > 1 else ""
@@ -147,7 +151,7 @@ def subjects_line(objects: Sequence[ObjectReference]) -> str:
 F = TypeVar("F")
 
 
-def grouped(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[list[F]]:
+def group_findings(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[list[F]]:
     """Group findings by the result of `key`, keeping their order; a finding without a key forms its own group."""
     groups: dict[Hashable, list[F]] = {}
     for index, each in enumerate(found):
@@ -156,7 +160,7 @@ def grouped(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[lis
     return list(groups.values())
 
 
-def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
+def format_steps(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
     """Yield the lines of the report for upgrade or downgrade steps, with their commands."""
     if not steps:
         return
@@ -176,7 +180,7 @@ def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
             yield f"     {paint('back', 'good')}: {one_line(step.rollback)}"
 
 
-def rehearsal_lines(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) -> Iterator[str]:
+def format_rehearsal(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) -> Iterator[str]:
     """Yield the lines for the results of a rehearsal; none if there was no rehearsal."""
     if rehearsal is None:
         return
@@ -185,15 +189,17 @@ def rehearsal_lines(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) ->
     yield from (f"  note    {one_line(note)}" for note in rehearsal.notes)
     shown = rehearsal.broken if wide else rehearsal.broken[:_MOST_LINES]
     for each in shown:
-        yield f"  {paint('broke', 'bad')}   {_observation(each)}"
+        yield f"  {paint('broke', 'bad')}   {_format_observation(each)}"
     if len(shown) < len(rehearsal.broken):
         yield f"  … and {len(rehearsal.broken) - len(shown)} more, with -o wide"
     for each in rehearsal.differences:
-        yield f"  {paint('differs', 'bad')} {_observation(each)} (the prediction was: {one_line(each.predicted)})"
+        yield (
+            f"  {paint('differs', 'bad')} {_format_observation(each)} (the prediction was: {one_line(each.predicted)})"
+        )
     if not rehearsal.differences:
         yield f"  {paint('all as predicted', 'good')}"
 
 
-def _observation(each: Observation) -> str:
+def _format_observation(each: Observation) -> str:
     detail = f": {each.detail}" if each.detail else ""
     return one_line(f"{each.object}, {each.subject}: {each.observed}{detail}")

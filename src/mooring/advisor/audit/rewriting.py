@@ -36,28 +36,30 @@ class Rewriter:
     now: ConstraintOptions
     then: ConstraintOptions
 
-    def tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
+    def rewrite_tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
         """Return tolerations without operators the target lacks; they tolerate the same taints of current nodes."""
-        return [made for each in given for made in self._tolerations_for(each)]
+        return [made for each in given for made in self._equivalent_tolerations(each)]
 
-    def equals(self, toleration: Toleration) -> list[Toleration]:
+    def equal_tolerations_for(self, toleration: Toleration) -> list[Toleration]:
         """Return the `Equal` tolerations that replace one which the target cannot evaluate; empty if it can."""
-        return self._tolerations_for(toleration) if self._stops_working(toleration) else []
+        return self._equivalent_tolerations(toleration) if self._stops_working(toleration) else []
 
-    def node_affinity(self, given: NodeAffinity) -> NodeAffinity:
+    def rewrite_node_affinity(self, given: NodeAffinity) -> NodeAffinity:
         """Return node affinity without operators the target lacks; it matches the same current nodes."""
         required = given.required_during_scheduling_ignored_during_execution
         preferred = given.preferred_during_scheduling_ignored_during_execution
         return structs.replace(
             given,
-            required_during_scheduling_ignored_during_execution=self.selector(required) if required else None,
+            required_during_scheduling_ignored_during_execution=self.rewrite_selector(required) if required else None,
             preferred_during_scheduling_ignored_during_execution=[
-                structs.replace(each, preference=self._term_for(each.preference)) for each in preferred
+                structs.replace(each, preference=self._rewrite_term(each.preference)) for each in preferred
             ],
         )
 
-    def selector(self, given: NodeSelector) -> NodeSelector:
-        return structs.replace(given, node_selector_terms=[self._term_for(each) for each in given.node_selector_terms])
+    def rewrite_selector(self, given: NodeSelector) -> NodeSelector:
+        return structs.replace(
+            given, node_selector_terms=[self._rewrite_term(each) for each in given.node_selector_terms]
+        )
 
     def _stops_working(self, given: Toleration) -> bool:
         if given.expression:
@@ -66,7 +68,7 @@ class Rewriter:
             return self.now.numeric_tolerations and not self.then.numeric_tolerations
         return given.operator in semver.OPERATORS and self.now.semver_operators and not self.then.semver_operators
 
-    def _tolerations_for(self, given: Toleration) -> list[Toleration]:
+    def _equivalent_tolerations(self, given: Toleration) -> list[Toleration]:
         if not self._stops_working(given):
             return [given]
         made: dict[tuple[str, str, str], Toleration] = {}
@@ -79,8 +81,8 @@ class Rewriter:
                 )
         return [made[key] for key in sorted(made)]
 
-    def _term_for(self, given: NodeSelectorTerm) -> NodeSelectorTerm:
-        wanted = [self._requirement_for(each) for each in given.match_expressions]
+    def _rewrite_term(self, given: NodeSelectorTerm) -> NodeSelectorTerm:
+        wanted = [self._rewrite_requirement(each) for each in given.match_expressions]
         stops = bool(given.match_cel_expressions) and self.now.cel and not self.then.cel
         if not stops:
             return structs.replace(given, match_expressions=wanted)
@@ -94,7 +96,7 @@ class Rewriter:
         wanted.append(NodeSelectorRequirement(key=HOSTNAME, operator="In", values=names or [NOTHING]))
         return structs.replace(given, match_expressions=wanted, match_cel_expressions=[])
 
-    def _requirement_for(self, given: NodeSelectorRequirement) -> NodeSelectorRequirement:
+    def _rewrite_requirement(self, given: NodeSelectorRequirement) -> NodeSelectorRequirement:
         if given.operator not in semver.OPERATORS or not self.now.semver_operators or self.then.semver_operators:
             return given
         asked = node_selector.compile_requirement(given, self.now)

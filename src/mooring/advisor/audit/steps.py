@@ -82,7 +82,7 @@ class Steps:
             *self._manifest_steps(breaking),
             *self._workload_steps(breaking),
             *self._pod_steps(breaking),
-            *self._other_steps(breaking),
+            *self._steps_for_other_objects(breaking),
             *self._restart_steps(),
             *self._storage_steps(breaking),
         ]
@@ -97,7 +97,7 @@ class Steps:
             )
 
     def _workload_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
-        for proposal, found in _by_proposal(f for f in breaking if self._is_template(f.object)).items():
+        for proposal, found in _group_by_proposal(f for f in breaking if self._is_template(f.object)).items():
             references = dict.fromkeys(f.object for f in found)
             commands = [command for reference in references for command in self._workload_commands(reference)]
             if commands:
@@ -123,43 +123,49 @@ class Steps:
         if owner is not None:
             if not any(_refers_to(each, owner.kind, reference.namespace, owner.name) for each in self.subjects):
                 why = f"{owner.kind} {owner.name} makes it: change the template there"
-                yield Command(run=kubectl("get", reference, _resource(reference)), ready=False, why=why)
+                yield Command(run=kubectl_command("get", reference, _resource_name(reference)), ready=False, why=why)
             return  # the owner's template is the one to change
         at = specs.pod_spec(obj)
         if at is None:
             return
         if isinstance(obj, batch_v1.Job):
             why = "the template of a Job cannot be changed: let it end first, or delete it and create it again"
-            yield Command(run=kubectl("delete", reference, "job"), ready=False, why=why)
+            yield Command(run=kubectl_command("delete", reference, "job"), ready=False, why=why)
             return
-        operations = self._operations(at.spec, at.path)
+        operations = self._patch_operations(at.spec, at.path)
         if not operations or not isinstance(obj, _PATCHABLE):
-            yield Command(run=kubectl("edit", reference, _resource(reference)), ready=False, why=_CHANGED_BY_HAND)
+            yield Command(
+                run=kubectl_command("edit", reference, _resource_name(reference)), ready=False, why=_CHANGED_BY_HAND
+            )
             return
-        yield Command(run=json_patch(reference, operations, _resource(reference)))
+        yield Command(run=patch_command(reference, operations, _resource_name(reference)))
 
-    def _operations(self, spec: Any, path: str) -> list[dict[str, Any]]:
-        rewriter = self._rewriter()
-        made = structs.replace(spec, tolerations=rewriter.tolerations(spec.tolerations))
+    def _patch_operations(self, spec: Any, path: str) -> list[dict[str, Any]]:
+        rewriter = self._build_rewriter()
+        made = structs.replace(spec, tolerations=rewriter.rewrite_tolerations(spec.tolerations))
         base = "/" + path.replace(".", "/")
         operations = _replace_operations(f"{base}/tolerations", spec.tolerations, made.tolerations)
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         if affinity is not None:
-            rewritten = rewriter.node_affinity(affinity)
+            rewritten = rewriter.rewrite_node_affinity(affinity)
             made = structs.replace(made, affinity=structs.replace(spec.affinity, node_affinity=rewritten))
             operations += _replace_operations(f"{base}/affinity/nodeAffinity", affinity, rewritten)
         return [] if rewriting.is_too_long(made) else operations
 
-    def _rewriter(self) -> Rewriter:
+    def _build_rewriter(self) -> Rewriter:
         return Rewriter(self.snapshot.all(Node), self.options.now.constraints, self.options.then.constraints)
 
     def _pod_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
-        found = [f for f in breaking if f.object.kind == "Pod" and f.object.stored and not self._is_rolled(f, breaking)]
+        found = [
+            f
+            for f in breaking
+            if f.object.kind == "Pod" and f.object.stored and not self._is_replaced_by_rollout(f, breaking)
+        ]
         evicted = dict.fromkeys(f.object for f in found if f.effect is Effect.EVICTED)
-        if commands := [command for reference in evicted for command in self._stay_commands(reference)]:
+        if commands := [command for reference in evicted for command in self._commands_to_keep_pod(reference)]:
             yield Step(title="Let running pods tolerate their nodes' taints in words that stay", commands=commands)
         stuck = [f for f in found if f.effect is Effect.STUCK_PENDING]
-        for proposal, those in _by_proposal(stuck).items():
+        for proposal, those in _group_by_proposal(stuck).items():
             references = dict.fromkeys(f.object for f in those)
             force = "--force --grace-period=0"
             yield Step(
@@ -167,11 +173,12 @@ class Steps:
                 because=DELETE_PENDING.get(proposal, ""),
                 proposal=proposal,
                 commands=[
-                    Command(run=f"{kubectl('delete', each, 'pod')} --ignore-not-found {force}") for each in references
+                    Command(run=f"{kubectl_command('delete', each, 'pod')} --ignore-not-found {force}")
+                    for each in references
                 ],
             )
 
-    def _is_rolled(self, finding: Finding, breaking: Sequence[Finding]) -> bool:
+    def _is_replaced_by_rollout(self, finding: Finding, breaking: Sequence[Finding]) -> bool:
         """Return whether an earlier step patches the pod's workload, whose rollout then replaces the pod."""
         subject = self.subjects.get(finding.object)
         owner = owners_of(self.snapshot).top_of(subject.object) if subject is not None else None
@@ -183,17 +190,17 @@ class Steps:
         templates = (each.object for each in breaking if each.object.stored)
         return any(_refers_to(each, owner.kind, meta.namespace, meta.name) for each in templates)
 
-    def _stay_commands(self, reference: ObjectReference) -> Iterator[Command]:
+    def _commands_to_keep_pod(self, reference: ObjectReference) -> Iterator[Command]:
         subject = self.subjects.get(reference)
         if subject is None or not isinstance(subject.object, Pod):
             return
-        rewriter = self._rewriter()
-        more = [made for each in subject.object.spec.tolerations for made in rewriter.equals(each)]
+        rewriter = self._build_rewriter()
+        more = [made for each in subject.object.spec.tolerations for made in rewriter.equal_tolerations_for(each)]
         add = [{"op": "add", "path": "/spec/tolerations/-", "value": codec.to_tree(made)} for made in more]
         if add:
-            yield Command(run=json_patch(reference, add, "pod"))
+            yield Command(run=patch_command(reference, add, "pod"))
 
-    def _other_steps(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+    def _steps_for_other_objects(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         commands = []
         for reference in dict.fromkeys(f.object for f in breaking if f.object.stored and f.object.kind != "Pod"):
             if self._is_template(reference):
@@ -201,22 +208,24 @@ class Steps:
             subject = self.subjects.get(reference)
             effects = {f.effect for f in breaking if f.object == reference}
             if subject is not None and effects - {Effect.STORED_UNREADABLE, Effect.NOT_SERVED}:
-                commands.append(self._other_command(subject.object, reference))
+                commands.append(self._command_for_other_object(subject.object, reference))
         if commands:
             yield Step(title="Change what is neither pod nor workload", commands=commands)
         lost = [f for f in breaking if f.effect is Effect.NOT_SERVED]
         if lost:
             yield self._version_step(lost)
 
-    def _other_command(self, obj: Resource, reference: ObjectReference) -> Command:
+    def _command_for_other_object(self, obj: Resource, reference: ObjectReference) -> Command:
         if isinstance(obj, PersistentVolume) and self.options.now.admission.mutable_pv_node_affinity:
             required = obj.spec.node_affinity and obj.spec.node_affinity.required
             if required:
-                after = self._rewriter().selector(required)
+                after = self._build_rewriter().rewrite_selector(required)
                 operations = _replace_operations("/spec/nodeAffinity/required", required, after)
-                return Command(run=json_patch(reference, operations, "pv"))
+                return Command(run=patch_command(reference, operations, "pv"))
         why = "its spec cannot be changed: save it, change the copy, and create it again"
-        return Command(run=f"{kubectl('get', reference, _resource(reference))} -o yaml", ready=False, why=why)
+        return Command(
+            run=f"{kubectl_command('get', reference, _resource_name(reference))} -o yaml", ready=False, why=why
+        )
 
     def _version_step(self, lost: Sequence[Finding]) -> Step:
         commands = []
@@ -228,7 +237,7 @@ class Steps:
                 continue
             plural = f"{others[0].plural}.{others[0].version}.{group}"
             why = f"the same object as {others[0].api_version}; write manifests like this"
-            commands.append(Command(run=f"{kubectl('get', finding.object, plural)} -o yaml", why=why))
+            commands.append(Command(run=f"{kubectl_command('get', finding.object, plural)} -o yaml", why=why))
         title = "Write manifests and clients for API versions that stay"
         unserved = sorted({f.value for f in lost})
         return Step(title=f"{title} (not {', '.join(unserved)})", proposal="KEP-4330", commands=commands)
@@ -267,7 +276,7 @@ class Steps:
                 continue
             name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
             everywhere = " -A" if kind.namespaced else ""
-            if self.options.reads(self.options.then.scheme.storage(kind)):
+            if self.options.can_read(self.options.then.scheme.storage(kind)):
                 run = f"kubectl get {name}{everywhere} -o json | kubectl replace -f -"
                 commands.append(Command(run=run, why="each is stored again, in the version that the server writes now"))
             else:
@@ -284,8 +293,8 @@ def _refers_to(reference: ObjectReference, kind: str, namespace: str, name: str)
     return (reference.kind, reference.namespace, reference.name) == (kind, namespace, name)
 
 
-def _resource(reference: ObjectReference) -> str:
-    return _SHORT.get(reference.kind) or resource_of(reference.kind, reference.api_version)
+def _resource_name(reference: ObjectReference) -> str:
+    return _SHORT.get(reference.kind) or resource_name_of(reference.kind, reference.api_version)
 
 
 def _replace_operations(path: str, old: Any, new: Any) -> list[dict[str, Any]]:
@@ -298,7 +307,7 @@ def _replace_operations(path: str, old: Any, new: Any) -> list[dict[str, Any]]:
     return [check, {"op": "replace", "path": path, "value": after}]
 
 
-def _by_proposal(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+def _group_by_proposal(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
     groups: dict[str, list[Finding]] = {}
     seen: dict[ObjectReference, str] = {}
     for finding in findings:
@@ -315,20 +324,20 @@ def _changed_arguments(now: Any, then: Any) -> str:
     return " ".join(words) + note
 
 
-def resource_of(kind: str, api_version: str) -> str:
+def resource_name_of(kind: str, api_version: str) -> str:
     """Return the resource name of a kind for kubectl: `pod`, `deployment.apps`."""
     group = GroupVersion.parse(api_version).group
     return f"{kind.lower()}.{group}" if group else kind.lower()
 
 
-def kubectl(verb: str, reference: ObjectReference, resource: str = "") -> str:
+def kubectl_command(verb: str, reference: ObjectReference, resource: str = "") -> str:
     """Return a kubectl command on one object; `resource` replaces the resource name if given."""
     namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
-    resource = resource or resource_of(reference.kind, reference.api_version)
+    resource = resource or resource_name_of(reference.kind, reference.api_version)
     return f"kubectl {verb}{namespace} {resource} {shlex.quote(reference.name)}"
 
 
-def json_patch(reference: ObjectReference, operations: Sequence[dict[str, Any]], resource: str = "") -> str:
+def patch_command(reference: ObjectReference, operations: Sequence[dict[str, Any]], resource: str = "") -> str:
     """Return the `kubectl patch --type=json` command that applies operations to the referenced object."""
     body = shlex.quote(json.dumps(operations, ensure_ascii=False))
-    return f"{kubectl('patch', reference, resource)} --type=json -p {body}"
+    return f"{kubectl_command('patch', reference, resource)} --type=json -p {body}"

@@ -23,11 +23,11 @@ class ExperimentError(ValueError):
     """An experiment cannot be run; the message names the file and the field."""
 
 
-class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class _StrictSection(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The base class of all sections of an experiment file; unknown fields are errors."""
 
 
-class ClusterSpec(_Strict, frozen=True):
+class ClusterSpec(_StrictSection, frozen=True):
     """A cluster of an experiment: nodes of a trace or dump, or a number of identical nodes."""
 
     trace: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class ClusterSpec(_Strict, frozen=True):
     template: str = ""
 
 
-class WorkloadSpec(_Strict, frozen=True):
+class WorkloadSpec(_StrictSection, frozen=True):
     trace: tuple[str, ...]
     draw: bool = False
     """Whether the pods of the trace are created in random order, one a second, and never deleted."""
@@ -48,23 +48,23 @@ class WorkloadSpec(_Strict, frozen=True):
     until: float | None = None
 
 
-class Scheduler(_Strict, frozen=True):
+class Scheduler(_StrictSection, frozen=True):
     config: str = ""
 
 
-class Seeds(_Strict, frozen=True):
+class Seeds(_StrictSection, frozen=True):
     first: int = msgspec.field(default=0, name="from")
     count: int = 1
 
 
-class AllocationColumn(_Strict, frozen=True):
+class AllocationColumn(_StrictSection, frozen=True):
     """A column of the result table: the allocated percentage of a resource when pods requested a given percentage."""
 
     resource: str
     at: tuple[int, ...]
 
 
-class _File(_Strict, frozen=True):
+class _ExperimentFile(_StrictSection, frozen=True):
     api_version: str
     kind: str
     clusters: dict[str, ClusterSpec]
@@ -96,13 +96,13 @@ class RunSpec(msgspec.Struct, frozen=True):
         """Return the spec with file names instead of paths, to compare runs of different machines."""
         return msgspec.structs.replace(
             self,
-            cluster=_with_paths(self.cluster, _file_name),
-            workload=_with_paths(self.workload, _file_name),
-            scheduler=_with_paths(self.scheduler, _file_name),
+            cluster=_map_paths(self.cluster, _file_name),
+            workload=_map_paths(self.workload, _file_name),
+            scheduler=_map_paths(self.scheduler, _file_name),
             plugins=tuple(_file_name(folder) for folder in self.plugins),
         )
 
-    def files(self) -> Iterator[Path]:
+    def input_files(self) -> Iterator[Path]:
         """Return the paths of all files that the run reads."""
         named = (*self.cluster.trace, *self.cluster.dump, self.cluster.template, *self.workload.trace)
         yield from (Path(name) for name in (*named, self.scheduler.config) if name)
@@ -117,7 +117,7 @@ class Experiment:
     allocated: tuple[AllocationColumn, ...]
 
 
-def read(path: Path) -> Experiment:
+def read_experiment(path: Path) -> Experiment:
     """Parse an experiment file; raise ExperimentError."""
     try:
         documents = yaml_documents.read(path.read_bytes())
@@ -125,7 +125,7 @@ def read(path: Path) -> Experiment:
         if not isinstance(tree, dict):
             what = "there is nothing in it" if tree is None else "it is no mapping"
             raise ExperimentError(f"{path}: {what}; {_EXPECTED}")
-        found = msgspec.convert(tree, _File)
+        found = msgspec.convert(tree, _ExperimentFile)
     except OSError as problem:
         raise ExperimentError(f"{path}: {problem.strerror}") from problem
     except (DecodeError, msgspec.ValidationError) as problem:
@@ -136,10 +136,10 @@ def read(path: Path) -> Experiment:
         wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
         if wrong is not None or not names:
             raise ExperimentError(f"{path}: {word}: {'there are none' if not names else f'{wrong!r} is no name'}")
-    return Experiment(found.name or path.stem, tuple(_runs(found, path)), found.allocated)
+    return Experiment(found.name or path.stem, tuple(_expand_runs(found, path)), found.allocated)
 
 
-def _runs(found: _File, path: Path) -> Iterator[RunSpec]:
+def _expand_runs(found: _ExperimentFile, path: Path) -> Iterator[RunSpec]:
     seeds = found.seeds
     numbers = range(seeds.first, seeds.first + seeds.count) if isinstance(seeds, Seeds) else seeds
     if not numbers:
@@ -147,7 +147,7 @@ def _runs(found: _File, path: Path) -> Iterator[RunSpec]:
     twice = next((seed for seed, number in Counter(numbers).items() if number > 1), None)
     if twice is not None:
         raise ExperimentError(f"{path}: seeds: {twice} is there twice")
-    plugins = tuple(_path(name, path, "plugins") for name in found.plugins)
+    plugins = tuple(_resolve_path(name, path, "plugins") for name in found.plugins)
     for seed in numbers:
         for cluster_name, cluster in found.clusters.items():
             for workload_name, workload in found.workloads.items():
@@ -158,19 +158,19 @@ def _runs(found: _File, path: Path) -> Iterator[RunSpec]:
                         cluster_name,
                         workload_name,
                         scheduler_name,
-                        _placed(cluster, path, f"clusters.{cluster_name}"),
-                        _placed(workload, path, f"workloads.{workload_name}"),
-                        _placed(scheduler, path, f"schedulers.{scheduler_name}"),
+                        _resolve_section(cluster, path, f"clusters.{cluster_name}"),
+                        _resolve_section(workload, path, f"workloads.{workload_name}"),
+                        _resolve_section(scheduler, path, f"schedulers.{scheduler_name}"),
                         plugins,
                         seed,
                     )
 
 
-def _placed(part: Any, path: Path, field: str) -> Any:
-    return _with_paths(part, lambda text, name: _path(text, path, f"{field}.{name}"))
+def _resolve_section(part: Any, path: Path, field: str) -> Any:
+    return _map_paths(part, lambda text, name: _resolve_path(text, path, f"{field}.{name}"))
 
 
-def _with_paths(part: Any, change: Callable[[str, str], str]) -> Any:
+def _map_paths(part: Any, change: Callable[[str, str], str]) -> Any:
     changed: dict[str, Any] = {}
     for name in ("trace", "dump"):
         if names := getattr(part, name, ()):
@@ -185,7 +185,7 @@ def _file_name(path: str, _field: str = "") -> str:
     return Path(path).name
 
 
-def _path(text: str, file: Path, field: str) -> str:
+def _resolve_path(text: str, file: Path, field: str) -> str:
     whole = os.path.expandvars(text)
     if "$" in whole:
         raise ExperimentError(f"{file}: {field}: set the environment variable in {text}")

@@ -41,22 +41,22 @@ class RunJob:
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
 
 
-def run(job: RunJob) -> Replayed:
+def execute_run(job: RunJob) -> Replayed:
     """Execute one run of an experiment and return its results; raise ExperimentError."""
     spec = job.spec
     try:
-        return _run(spec, job.digest, job.profiles)
+        return _execute(spec, job.digest, job.profiles)
     except (TraceError, ScenarioError, SnapshotError, PluginError, OSError) as problem:
         raise ExperimentError(f"{spec.name}: {problem}") from problem
 
 
-def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Replayed:
+def _execute(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Replayed:
     begun = time.process_time()
     gc.unfreeze()  # a process does many runs: what the one before has left goes first
     gc.collect()
     wanted = spec.workload
     trace = Trace(tuple(Path(name) for name in wanted.trace), skips=wanted.skip_bad)
-    snapshot = _snapshot(spec.cluster)
+    snapshot = _initial_snapshot(spec.cluster)
     if wanted.draw:
         pods = list(trace.pods())
         events, nodes = draw(pods, snapshot.all(Node), wanted.fill, spec.seed)
@@ -77,7 +77,7 @@ def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Repla
     return result
 
 
-def _snapshot(cluster: ClusterSpec) -> Snapshot:
+def _initial_snapshot(cluster: ClusterSpec) -> Snapshot:
     if cluster.trace:
         events = Trace(tuple(Path(name) for name in cluster.trace)).events()
         return Snapshot("the trace", [event.node for event in events if isinstance(event, NodeComes)])
@@ -139,10 +139,10 @@ class LocalWorkers:
 
     def results(self, jobs: Sequence[RunJob]) -> Iterator[Replayed]:
         if self._number == 1 or len(jobs) == 1:
-            yield from map(run, jobs)
+            yield from map(execute_run, jobs)
             return
         with ProcessPoolExecutor(self._number, mp_context=get_context("spawn")) as pool:
-            waiting = [pool.submit(run, job) for job in jobs]
+            waiting = [pool.submit(execute_run, job) for job in jobs]
             try:
                 for future in as_completed(waiting):
                     yield future.result()
@@ -167,7 +167,7 @@ class DaskWorkers:
         self._completed = distributed.as_completed
 
     def results(self, jobs: Sequence[RunJob]) -> Iterator[Replayed]:
-        futures = [self._client.submit(run, job, pure=False) for job in jobs]
+        futures = [self._client.submit(execute_run, job, pure=False) for job in jobs]
         try:
             for future in self._completed(futures):
                 yield future.result()
@@ -188,21 +188,21 @@ class ResultsFolder:
     def find(self, spec: RunSpec, digest: str) -> Replayed | None:
         """Return the stored result of a run; None if there is none, or its digest (of the inputs) differs."""
         try:
-            found = msgspec.json.decode(self._place(spec.name).read_bytes(), type=Replayed)
+            found = msgspec.json.decode(self._file_of(spec.name).read_bytes(), type=Replayed)
         except (OSError, msgspec.DecodeError):
             return None
         return found if found.digest == digest else None
 
-    def keep(self, result: Replayed) -> None:
-        place = self._place(f"{result.cluster}.{result.workload}.{result.scheduler}.{result.seed}")
+    def store(self, result: Replayed) -> None:
+        place = self._file_of(f"{result.cluster}.{result.workload}.{result.scheduler}.{result.seed}")
         partial = place.with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(result))
         partial.replace(place)
 
-    def _place(self, name: str) -> Path:
+    def _file_of(self, name: str) -> Path:
         return self._folder / f"{name}.json"
 
 
 def digest_of(spec: RunSpec) -> str:
     """Return a digest of Mooring's version, a run's parameters and the contents of its files."""
-    return checkpoints.digest_of((mooring.__version__, spec.without_folders()), spec.files())
+    return checkpoints.digest_of((mooring.__version__, spec.without_folders()), spec.input_files())

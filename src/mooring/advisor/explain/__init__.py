@@ -19,10 +19,10 @@
 | ``results.py``, ``text.py`` | the result for programs and for people |
 """
 
-from mooring.advisor.explain.explanation import KINDS, explain, loaded
+from mooring.advisor.explain.explanation import KINDS, explain, load_engine
 from mooring.advisor.explain.overview import Overview, overview
 from mooring.advisor.explain.results import SchedulingExplanation
-from mooring.advisor.explain.subject import NotThereError, Subject, find, from_file
+from mooring.advisor.explain.subject import NotThereError, Subject, find_subject, read_subject
 
 __all__ = [
     "KINDS",
@@ -31,8 +31,8 @@ __all__ = [
     "SchedulingExplanation",
     "Subject",
     "explain",
-    "find",
-    "from_file",
-    "loaded",
+    "find_subject",
+    "load_engine",
     "overview",
+    "read_subject",
 ]

@@ -7,11 +7,11 @@ import msgspec
 
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES
 from mooring.advisor.explain.images import PulledImages, registry_of
-from mooring.advisor.explain.patches import kubectl
-from mooring.advisor.explain.remedies.waiting import failing_images, is_refused
+from mooring.advisor.explain.patches import kubectl_command
+from mooring.advisor.explain.remedies.waiting import failing_images, is_pull_refused
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.subject import Subject
-from mooring.advisor.explain.wording import listed
+from mooring.advisor.explain.wording import join_names
 from mooring.advisor.node_facts import similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec
@@ -33,8 +33,8 @@ def steps_to_check(snapshot: Snapshot, subject: Subject, cause: Cause) -> list[s
     return list(found(snapshot, subject, cause)) if found is not None else []
 
 
-def _image(snapshot: Snapshot, subject: Subject, cause: Cause) -> Iterator[str]:
-    known, space = snapshot.derived(PulledImages.of), subject.pod.metadata.namespace
+def _image_checks(snapshot: Snapshot, subject: Subject, cause: Cause) -> Iterator[str]:
+    known, space = snapshot.derived(PulledImages.from_snapshot), subject.pod.metadata.namespace
     for image in failing_images(subject.pod):
         yield f"does the registry have the image? `docker pull {image}` on a machine outside of the cluster says so"
         registry = registry_of(image)
@@ -49,37 +49,37 @@ def _image(snapshot: Snapshot, subject: Subject, cause: Cause) -> Iterator[str]:
                 f" use: `{copy} | kubectl create -n {space} -f -` copies it; then name it in imagePullSecrets"
             )
         elif own:
-            yield f"does Secret {listed(own)} of namespace {space} exist, and is it for {registry}?"
-        elif is_refused(cause.text):
+            yield f"does Secret {join_names(own)} of namespace {space} exist, and is it for {registry}?"
+        elif is_pull_refused(cause.text):
             secret = f"kubectl create secret docker-registry regcred -n {space} --docker-server={registry}"
             yield f"the pod names no imagePullSecrets: `{secret} …` creates one for {registry}"
         else:
             yield f"can node {subject.pod.spec.node_name} reach {registry}? Other pods that pull from it say so"
 
 
-def _driver(snapshot: Snapshot, _subject: Subject, cause: Cause) -> Iterator[str]:
+def _driver_checks(snapshot: Snapshot, _subject: Subject, cause: Cause) -> Iterator[str]:
     named = _DRIVER.search(cause.text)
     drivers = sorted({each.spec.driver for each in snapshot.all(ResourceSlice)})
-    yield from _installer(snapshot, named[1] if named is not None else "", "the DRA driver")
+    yield from _installer_checks(snapshot, named[1] if named is not None else "", "the DRA driver")
     if drivers:
         classes = [each.metadata.name for each in snapshot.all(DeviceClass)]
-        yield f"drivers with devices here are {listed(drivers)}, and DeviceClasses are {listed(classes)}"
+        yield f"drivers with devices here are {join_names(drivers)}, and DeviceClasses are {join_names(classes)}"
 
 
-def _provisioner(snapshot: Snapshot, subject: Subject, _cause: Cause) -> Iterator[str]:
+def _provisioner_checks(snapshot: Snapshot, subject: Subject, _cause: Cause) -> Iterator[str]:
     for name in claim_names(subject.pod):
         claim = snapshot.find(PersistentVolumeClaim, subject.pod.metadata.namespace, name)
         found = snapshot.find(StorageClass, "", class_of(claim)) if claim is not None else None
         if claim is not None and found is not None and not claim.spec.volume_name:
-            yield from _installer(snapshot, found.provisioner, "the provisioner")
-            describe = kubectl("describe", "pvc", name, namespace=claim.metadata.namespace)
+            yield from _installer_checks(snapshot, found.provisioner, "the provisioner")
+            describe = kubectl_command("describe", "pvc", name, namespace=claim.metadata.namespace)
             yield f"`{describe}` shows what the provisioner reports about the claim"
             return
 
 
-def _installer(snapshot: Snapshot, name: str, what: str) -> Iterator[str]:
+def _installer_checks(snapshot: Snapshot, name: str, what: str) -> Iterator[str]:
     """Yield what to check about the workload that seems to run the driver `name`: is it installed, placed, ready?"""
-    found = _workload_naming(snapshot, name)
+    found = _find_workload_of_driver(snapshot, name)
     if found is None:
         yield f"is {what} {name} installed? No workload of the cluster names it" if name else f"is {what} installed?"
         return
@@ -100,22 +100,22 @@ def _installer(snapshot: Snapshot, name: str, what: str) -> Iterator[str]:
         yield f"{text}, and {ready} of its pods are ready: `kubectl logs -n {space} {kind}/{found.metadata.name}`"
 
 
-def _workload_naming(snapshot: Snapshot, name: str) -> DaemonSet | Deployment | StatefulSet | None:
+def _find_workload_of_driver(snapshot: Snapshot, name: str) -> DaemonSet | Deployment | StatefulSet | None:
     """Return the workload whose template mentions a driver's name, or whose own name is like it; None if none does."""
-    every = snapshot.derived(_templates)
+    every = snapshot.derived(_workloads_with_templates)
     meant = similar(name.replace(".", "-"), [each.metadata.name for each, _ in every])
     mentioned = (each for each, text in every if name and name in text)
     return next(mentioned, None) or next((each for each, _ in every if each.metadata.name == meant), None)
 
 
-def _templates(snapshot: Snapshot) -> Sequence[tuple[DaemonSet | Deployment | StatefulSet, str]]:
+def _workloads_with_templates(snapshot: Snapshot) -> Sequence[tuple[DaemonSet | Deployment | StatefulSet, str]]:
     """Return the workloads that may run a driver, each with its pod template as text."""
     every = [each for kind in _INSTALLERS for each in snapshot.all(kind)]
     return [(each, msgspec.json.encode(codec.to_tree(each.spec.template)).decode()) for each in every]
 
 
 _BY_CAUSE: Mapping[str, Callable[[Snapshot, Subject, Cause], Iterator[str]]] = {
-    **dict.fromkeys(IMAGE_CAUSES, _image),
-    "NoResourceSlice": _driver,
-    "NotProvisioned": _provisioner,
+    **dict.fromkeys(IMAGE_CAUSES, _image_checks),
+    "NoResourceSlice": _driver_checks,
+    "NotProvisioned": _provisioner_checks,
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.explain.wording import Groups, by_text, did_you_mean
+from mooring.advisor.explain.wording import Groups, did_you_mean, group_by_text
 from mooring.advisor.node_facts import nearest
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
@@ -66,11 +66,11 @@ class RequestDevices:
     def is_enough(self) -> bool:
         return bool(self.free) and (self.request.wants_all or len(self.free) >= self.request.count)
 
-    def taints(self) -> list[DeviceTaint]:
+    def untolerated_taints(self) -> list[DeviceTaint]:
         return [taint for device in self.selected if device not in self.tolerated for taint in device.taints]
 
 
-def claims_of(view: View) -> list[ResourceClaim]:
+def resource_claims_of(view: View) -> list[ResourceClaim]:
     """Return the existing ResourceClaims of the pod."""
     found = []
     for entry in view.pod.spec.resource_claims:
@@ -84,13 +84,13 @@ def claims_of(view: View) -> list[ResourceClaim]:
     return found
 
 
-def requests_on(view: View, node: str) -> list[RequestDevices]:
+def device_requests_on(view: View, node: str) -> list[RequestDevices]:
     """Return, for each device request in the pod's unallocated claims, which devices of a node it could get."""
     inventory, allocated = _device_inventory(view)
     pools = inventory.pools_on(view.info(node).row)
     devices = [device for entry in pools if not entry.pool.is_invalid for device in entry.devices]
     found = []
-    for claim in claims_of(view):
+    for claim in resource_claims_of(view):
         if claim.status.allocation is None:
             try:
                 requests = device_requests_of(claim, view.engine.cluster)
@@ -162,7 +162,7 @@ def _select_devices(
     return devices, ("", "")
 
 
-def lacking_text(found: RequestDevices) -> str:
+def format_lacking(found: RequestDevices) -> str:
     """Return a text saying what a device request lacks on a node."""
     asked = (
         "all devices"
@@ -177,7 +177,7 @@ def lacking_text(found: RequestDevices) -> str:
         why = f": {problem}" if problem else ""
         return f"{where} asks for {asked}; none of {len(found.devices)} devices is selected by `{expression}`{why}"
     if len(found.tolerated) < len(found.selected) and len(found.free) < found.request.count:
-        taint = found.taints()[0]
+        taint = found.untolerated_taints()[0]
         tainted = len(found.selected) - len(found.tolerated)
         return (
             f"{where} asks for {asked}; {tainted} of {len(found.selected)} that fit have the taint"
@@ -186,20 +186,20 @@ def lacking_text(found: RequestDevices) -> str:
     return f"{where} asks for {asked}; of {len(found.selected)} that fit {len(found.free)} are free"
 
 
-def describe_lacking(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
+def describe_missing_devices(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
     if REASON_ELSEWHERE in status.reasons:
         return "a claim of the pod has devices that cannot be used on this node"
     if not {REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL} & set(status.reasons):
         return []  # it is about the claims themselves
 
     def text(info: NodeInfo) -> str:
-        lacking = [lacking_text(found) for found in requests_on(view, info.name) if not found.is_enough]
+        lacking = [format_lacking(found) for found in device_requests_on(view, info.name) if not found.is_enough]
         return "; ".join(lacking) or "each request could have its devices, but not all of them together"
 
-    return by_text(infos, text)
+    return group_by_text(infos, text)
 
 
-def missing_cause(view: View) -> Cause | None:
+def missing_device_object_cause(view: View) -> Cause | None:
     for entry in view.pod.spec.resource_claims:
         named: tuple[tuple[type[Resource], str | None], ...] = (
             (ResourceClaim, entry.resource_claim_name),
@@ -210,7 +210,7 @@ def missing_cause(view: View) -> Cause | None:
                 meant = did_you_mean(view.similar_name(kind, name, view.namespace))
                 text = f"{kind.__name__} {view.namespace}/{name} does not exist{meant}"
                 return Cause(f"Missing{kind.__name__}", text)
-    for claim in claims_of(view):
+    for claim in resource_claims_of(view):
         for request in claim.spec.devices.requests if claim.status.allocation is None else ():
             ways = [request.exactly] if request.exactly is not None else list(request.first_available)
             causes = [_missing_class_cause(view, way.device_class_name) for way in ways]
@@ -238,16 +238,16 @@ def _missing_class_cause(view: View, name: str) -> Cause | None:
     return None
 
 
-def lacking_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+def missing_devices_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
     """Return the cause for device requests that no node meets, for the nearest node; None if every node meets them."""
     best: tuple[int, str] | None = None
     for info in infos:
-        lacking = [each for each in requests_on(view, info.name) if not each.is_enough]
+        lacking = [each for each in device_requests_on(view, info.name) if not each.is_enough]
         if not lacking:
             continue
         rank = max(len(each.selected) * 1000 + len(each.free) for each in lacking)
         if best is None or rank > best[0]:
-            best = rank, f"{'; '.join(map(lacking_text, lacking))} (node {info.name})"
+            best = rank, f"{'; '.join(map(format_lacking, lacking))} (node {info.name})"
     if best is None:
         return None
     return Cause("NoDevices", f"no node has the devices: {best[1]}")

@@ -13,11 +13,22 @@ from msgspec.structs import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
-from mooring.advisor.explain.causes.creation import PodCreation, check_creation, next_run, refusal_of, verdict_of
-from mooring.advisor.explain.causes.placement import Placement, gated, missing_object_cause, of_another_scheduler
-from mooring.advisor.explain.causes.running import node_gone, not_running
+from mooring.advisor.explain.causes.creation import (
+    PodCreation,
+    check_creation,
+    next_run_of,
+    policy_verdict_of,
+    refusal_cause,
+)
+from mooring.advisor.explain.causes.placement import (
+    Placement,
+    missing_object_cause,
+    other_scheduler_cause,
+    scheduling_gate_cause,
+)
+from mooring.advisor.explain.causes.running import node_gone_cause, not_running_cause
 from mooring.advisor.explain.checks import steps_to_check
-from mooring.advisor.explain.matrix import scores
+from mooring.advisor.explain.matrix import score_nodes
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.rehearsal import Proposal, Rehearsal
 from mooring.advisor.explain.remedies.creation import creation_remedies
@@ -37,13 +48,13 @@ from mooring.advisor.explain.search import (
     CORRECTION,
     Candidate,
     Search,
+    build_pod_change,
     join_candidates,
     nodes_to_try,
-    pod_change,
     with_more_nodes,
-    with_plugin,
+    with_plugin_name,
 )
-from mooring.advisor.explain.storage import unprovisioned
+from mooring.advisor.explain.storage import unprovisioned_cause
 from mooring.advisor.explain.subject import Subject, companion_objects, set_fields
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import NodeFacts
@@ -115,47 +126,51 @@ def explain(
     not described.
     """
     settings = settings or Settings()
-    subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod, settings.admission)
-    explainer = _prepare(snapshot, subject, settings, engine, wanted=suggestions, words=list(events), details=details)
+    subject = pod if isinstance(pod, Subject) else subjects.subject_of(snapshot, pod, settings.admission)
+    explainer = _build_explainer(
+        snapshot, subject, settings, engine, wanted=suggestions, words=list(events), details=details
+    )
     return explainer.explain()
 
 
-def proposed(
+def propose_remedies(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
     """Return the changes with which the scheduler places one pod, the smallest first; the caller simulates them."""
-    explainer = _prepare(snapshot, subject, settings, engine, details=False, is_simulated=False)
+    explainer = _build_explainer(snapshot, subject, settings, engine, details=False, is_simulated=False)
     explainer.explain()
     return explainer.candidates
 
 
-def _prepare(
+def _build_explainer(
     snapshot: Snapshot, subject: Subject, settings: Settings, engine: ExplainEngine | None, **fields: Any
 ) -> "_Explainer":
     features = settings.features
-    if engine is None or not is_answered_by_any(subject):
-        engine, features = engine_for(snapshot, subject, settings)
+    if engine is None or not can_use_shared_engine(subject):
+        engine, features = build_engine_for(snapshot, subject, settings)
     engine.reseed(0)
     return _Explainer(snapshot, subject, engine, dataclass_replace(settings, features=features), **fields)
 
 
-def is_answered_by_any(subject: Subject) -> bool:
+def can_use_shared_engine(subject: Subject) -> bool:
     """Return whether an engine from `loaded` explains this pod or workload, without further objects or features."""
     return subject.exists and not subject.is_bridged
 
 
-def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tuple[ExplainEngine, SchedulerFeatures]:
+def build_engine_for(
+    snapshot: Snapshot, subject: Subject, settings: Settings
+) -> tuple[ExplainEngine, SchedulerFeatures]:
     """Return a new scheduler engine for one pod or workload, including its claims to be, and the engine's features."""
     features = settings.features
     if subject.is_bridged:
         features = replace(features, constraints=ConstraintOptions())
-    engine = loaded(snapshot, dataclass_replace(settings, features=features))
+    engine = load_engine(snapshot, dataclass_replace(settings, features=features))
     for obj in companion_objects(snapshot, subject):
         engine.put(obj)
     return engine, features
 
 
-def loaded(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngine:
+def load_engine(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngine:
     """Return a scheduler engine that contains all objects of a snapshot which explanations read."""
     settings = settings or Settings()
     engine = ExplainEngine(settings.profiles, features=settings.features, registry=settings.registry)
@@ -165,7 +180,7 @@ def loaded(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngin
     return engine
 
 
-def _node_facts(snapshot: Snapshot) -> NodeFacts:
+def _index_nodes(snapshot: Snapshot) -> NodeFacts:
     return NodeFacts(snapshot.all(Node))
 
 
@@ -206,21 +221,21 @@ class _Explainer:
             if found is not None:
                 return found
         elif not self.subject.exists:
-            refusal = refusal_of(self.snapshot, self.subject.stored_pod, self.settings.admission)
+            refusal = refusal_cause(self.snapshot, self.subject.stored_pod, self.settings.admission)
             if refusal is not None:
-                return self._explained_with_remedies("NotCreated", refusal)
+                return self._explanation_with_remedies("NotCreated", refusal)
         return self._explain_pod()
 
     def _explain_pod(self) -> SchedulingExplanation:
         pod = self._pod
         if pod.spec.node_name:
-            cause = not_running(self.snapshot, pod, self.now)
+            cause = not_running_cause(self.snapshot, pod, self.now)
             if cause is not None and cause.code != "NodeGone" and self.subject.exists:
                 return self._explain_not_running(cause)
         if has_ended(pod):
-            return self._explained("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
+            return self._build_explanation("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
         if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
-            return self._explained("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
+            return self._build_explanation("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
         nominated = pod.status.nominated_node_name
         if nominated and not pod.spec.node_name:
             self.facts.append(f"room on node {nominated} is reserved for it (nominatedNodeName)")
@@ -244,7 +259,7 @@ class _Explainer:
             for pod in siblings
             if pod.spec.node_name
             and not (has_ended(pod) and not made.missing)  # its controller has created another one
-            and (cause := not_running(self.snapshot, pod, self.now)) is not None
+            and (cause := not_running_cause(self.snapshot, pod, self.now)) is not None
         ]
         self.words += [made.words] if made.words else []
         self.wanted_pods = max(made.wanted, 1)
@@ -256,7 +271,7 @@ class _Explainer:
             self.is_complete = running >= made.wanted > 0
             if siblings:
                 self.facts.insert(0, f"{running} of {made.wanted} pods run")
-            if isinstance(owner, CronJob) and (due := next_run(owner, self.now)) is not None:
+            if isinstance(owner, CronJob) and (due := next_run_of(owner, self.now)) is not None:
                 self.facts.insert(0, f"its next Job is due at {due:%Y-%m-%d %H:%M} UTC")
             return None
         self.pods, worst = max(problems, key=lambda each: each[0])
@@ -266,8 +281,8 @@ class _Explainer:
             found = creation_remedies(self.snapshot, self.subject, made.cause, needed)
             if worst == "creation":
                 self.pods = made.missing
-                self.also_needed = Search(self._view(self.subject)).run(1) if waiting and self.wanted else []
-                return self._explained_by("NotCreated", made.cause, self._verify(found))
+                self.also_needed = Search(self._view_of(self.subject)).run(1) if waiting and self.wanted else []
+                return self._explanation_of_cause("NotCreated", made.cause, self._verify_candidates(found))
             self.also_needed = found[:1]
         if worst == "running":
             pod, cause = broken[0]
@@ -288,27 +303,29 @@ class _Explainer:
     def _explain_not_running(self, cause: Cause) -> SchedulingExplanation:
         if cause.code == "NotStarted" and self.words:
             cause = Cause(cause.code, f"{cause.text}: {self.words[0]}")
-        return replace(self._explained_with_remedies("NotRunning", cause), message="", node=self._pod.spec.node_name)
+        return replace(self._explanation_with_remedies("NotRunning", cause), message="", node=self._pod.spec.node_name)
 
     def _note_policies(self) -> None:
         if self.subject.exists:
             return
-        verdict = verdict_of(self.snapshot, self._pod)
+        verdict = policy_verdict_of(self.snapshot, self._pod)
         self.facts += [f"the API server would warn: {text}" for text in verdict.warning_texts]
         self.facts += [f"a policy could not be evaluated: {text}" for text in verdict.unknown]
         self.facts += [f"the API server would call the {text}" for text in verdict.webhooks]
 
     # -- pods that no scheduler tries
 
-    def _explained_with_remedies(self, state: State, cause: Cause) -> SchedulingExplanation:
-        return self._explained_by(state, cause, self._verify(creation_remedies(self.snapshot, self.subject, cause, 1)))
+    def _explanation_with_remedies(self, state: State, cause: Cause) -> SchedulingExplanation:
+        return self._explanation_of_cause(
+            state, cause, self._verify_candidates(creation_remedies(self.snapshot, self.subject, cause, 1))
+        )
 
-    def _explained_by(
+    def _explanation_of_cause(
         self, state: State, cause: Cause, suggestions: Sequence[Suggestion] = ()
     ) -> SchedulingExplanation:
-        return self._explained(state, cause.text, suggestions, cause=cause.code)
+        return self._build_explanation(state, cause.text, suggestions, cause=cause.code)
 
-    def _explained(
+    def _build_explanation(
         self, state: State, summary: str, suggestions: Sequence[Suggestion] = (), *, cause: str = ""
     ) -> SchedulingExplanation:
         return SchedulingExplanation(
@@ -332,14 +349,14 @@ class _Explainer:
 
     def _explain_other_scheduler(self) -> SchedulingExplanation:
         known, found = sorted(self.engine.profiles), list[Candidate]()
-        after = self.subject.edited(set_fields(scheduler_name=known[0]))
+        after = self.subject.with_edited_pod(set_fields(scheduler_name=known[0]))
         if after is not None and self.engine.pre_enqueue_status(after.pod).is_success:
             outcome = self.engine.schedule(after.pod)
             if outcome.node is not None:
                 summary = f"leave the pod to {known[0]} (spec.schedulerName)"
-                found = [self._candidate(after, summary, 2, outcome.node, feasible_nodes=outcome.feasible)]
-        cause = of_another_scheduler(self.snapshot, self._pod, known)
-        return self._explained_by("NotAttempted", cause, self._verify(found))
+                found = [self._build_candidate(after, summary, 2, outcome.node, feasible_nodes=outcome.feasible)]
+        cause = other_scheduler_cause(self.snapshot, self._pod, known)
+        return self._explanation_of_cause("NotAttempted", cause, self._verify_candidates(found))
 
     # -- pods with a node
 
@@ -349,25 +366,27 @@ class _Explainer:
         if self.engine.cluster.node(name) is None:
             if self.snapshot.unread("nodes"):
                 text = f"the pod runs on node {name}; why there cannot be said without nodes"
-                return self._explained("Scheduled", text)
-            found = Search(self._view(self.subject)).run(self.wanted)
-            return self._explained_by("NotAttempted", node_gone(name), self._verify(found))
+                return self._build_explanation("Scheduled", text)
+            found = Search(self._view_of(self.subject)).run(self.wanted)
+            return self._explanation_of_cause("NotAttempted", node_gone_cause(name), self._verify_candidates(found))
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         if scheduler not in self.engine.profiles:
-            return self._explained("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
+            return self._build_explanation(
+                "Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there"
+            )
         open_pod = _edited_pod(pod, set_fields(node_name=""))
-        ranked = scores(self.engine, open_pod, name, _RIVALS)
+        ranked = score_nodes(self.engine, open_pod, name, _RIVALS)
         judgement, diagnosis = self.engine.evaluate_pod(open_pod)
         self.facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
         if not ranked or ranked[0].node != name:
-            view = self._view(Subject(open_pod, open_pod))
+            view = self._view_of(Subject(open_pod, open_pod))
             status = diagnosis.status_on(self.engine.cluster.row_of[name])
             why = describe(view, [view.info(name)], status)[0][0] if status is not None else ""
             self.facts.append(f"today it would not be put there: {why}")
-        stated = self._explained("Scheduled", _placement_reason(name, ranked))
+        stated = self._build_explanation("Scheduled", _placement_reason(name, ranked))
         return replace(stated, subject=patches.target_of(pod), feasible_nodes=judgement.number_feasible, scores=ranked)
 
-    def _view(self, subject: Subject) -> View:
+    def _view_of(self, subject: Subject) -> View:
         return View(self.engine, subject, self.settings.features)
 
     # -- pods without one
@@ -377,23 +396,23 @@ class _Explainer:
         early = self.engine.pre_enqueue_status(pod)
         judgement, diagnosis = self.engine.evaluate_pod(pod)
         outcome = self.engine.schedule(pod)
-        view = self._view(self.subject)
-        refusals, verdicts = self._refusals(view, judgement, diagnosis) if self.details else ([], [])
+        view = self._view_of(self.subject)
+        refusals, verdicts = self._describe_refusals(view, judgement, diagnosis) if self.details else ([], [])
         fits = early.is_success and outcome.node is not None
         has_nodes = bool(len(self.engine.cluster))
-        cause = self._cause(view, judgement, diagnosis, early, fits=fits)  # before anything is tried on the engine
+        cause = self._find_cause(view, judgement, diagnosis, early, fits=fits)  # before anything is tried on the engine
         tried = self.engine.post_filter(outcome) if early.is_success and not fits and has_nodes else None
         preemption = None if tried is None else _to_preemption_found(tried)
         summary, code = self._cause_with_preemption(cause, outcome, preemption)
         awaited = self._awaited_cause(view) if fits and self.subject.exists else None
         if awaited is not None:
             state: State = "NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable"
-            return self._explained_with_remedies(state, awaited)
+            return self._explanation_with_remedies(state, awaited)
         if self.is_complete and cause is not None:
             why = "" if self.snapshot.unread("nodes") else f"; one more would have none: {cause.text}"
             text = f"all {self.wanted_pods} pods have a node{why}"
-            return replace(self._explained("Scheduled", text), refusals=refusals, nodes=verdicts)
-        found = [] if fits else self._suggestions(view, tried, cause)
+            return replace(self._build_explanation("Scheduled", text), refusals=refusals, nodes=verdicts)
+        found = [] if fits else self._find_suggestions(view, tried, cause)
         if not fits and not found and self.wanted and self.is_simulated:
             self._note_nearest_node(view)
         if fits and self.subject.exists:
@@ -402,7 +421,7 @@ class _Explainer:
         if has_nodes:
             message = fit_message(outcome, tried or NOTHING_DONE)
         state = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
-        stated = self._explained(state, summary, found, cause=code)
+        stated = self._build_explanation(state, summary, found, cause=code)
         return replace(
             stated,
             message=early.message or message,
@@ -411,17 +430,19 @@ class _Explainer:
             refusals=refusals,
             nodes=verdicts,
             preemption=preemption,
-            scores=scores(self.engine, pod, outcome.node, _RIVALS) if fits and outcome.node and self.details else [],
+            scores=score_nodes(self.engine, pod, outcome.node, _RIVALS)
+            if fits and outcome.node and self.details
+            else [],
         )
 
     def _awaited_cause(self, view: View) -> Cause | None:
         """Return what a pod waits for although a node fits (the constraint bridge, a volume); None if for nothing."""
         if self.subject.stored_pod.spec.scheduling_gates:
-            found = gated(self.subject.stored_pod)
+            found = scheduling_gate_cause(self.subject.stored_pod)
             return Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
-        return unprovisioned(view)
+        return unprovisioned_cause(view)
 
-    def _suggestions(self, view: View, tried: PostFilterResult | None, cause: Cause | None) -> list[Suggestion]:
+    def _find_suggestions(self, view: View, tried: PostFilterResult | None, cause: Cause | None) -> list[Suggestion]:
         if not self.wanted:
             return []
         found = Search(view).run(self.wanted + _MORE_CANDIDATES)
@@ -429,9 +450,9 @@ class _Explainer:
             found += self._priority_class_candidates()
         if cause is not None:
             found += creation_remedies(self.snapshot, self.subject, cause, 1)
-        return self._verify(sorted(found, key=lambda each: each.order != CORRECTION))
+        return self._verify_candidates(sorted(found, key=lambda each: each.order != CORRECTION))
 
-    def _verify(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
+    def _verify_candidates(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
         """Simulate candidates for the whole workload; return as suggestions those that help, full solutions first."""
         self.candidates = list(candidates)
         if not candidates or not self.wanted or not self.is_simulated:
@@ -491,32 +512,32 @@ class _Explainer:
             is_system = name.startswith(_SYSTEM_CLASSES)
             if is_system or each.value <= priority(self._pod) or each.preemption_policy == "Never":
                 continue
-            after = self.subject.edited(_edit_priority_class(each))
+            after = self.subject.with_edited_pod(_edit_priority_class(each))
             displaced = self._preemption_for(after.pod) if after is not None else None
             if after is None or displaced is None or displaced.nominated is None:
                 continue
             names = " and ".join(full_name(pod) for pod in displaced.victims)
             summary, size = f"give it the priority class {name} ({each.value})", 2 * len(displaced.victims)
             more = {"feasible_nodes": 1, "caveat": f"it displaces {names}", "plugins": ["DefaultPreemption"]}
-            return [self._candidate(after, summary, _PRIORITY_SIZE + size, displaced.nominated, **more)]
+            return [self._build_candidate(after, summary, _PRIORITY_SIZE + size, displaced.nominated, **more)]
         return []
 
-    def _candidate(self, after: Subject, summary: str, size: int, node: str, **fields: Any) -> Candidate:
-        changes = [pod_change(self.subject, after)]
+    def _build_candidate(self, after: Subject, summary: str, size: int, node: str, **fields: Any) -> Candidate:
+        changes = [build_pod_change(self.subject, after)]
         suggestion = Suggestion(summary=summary, size=size, changes=changes, node=node, **fields)
         return Candidate(suggestion, Proposal(self.subject, after))
 
-    def _cause(
+    def _find_cause(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, early: Status, *, fits: bool
     ) -> Cause | None:
         if fits:
             return None
         if not early.is_success:
-            found = gated(self._pod) if self._pod.spec.scheduling_gates else missing_object_cause(view)
+            found = scheduling_gate_cause(self._pod) if self._pod.spec.scheduling_gates else missing_object_cause(view)
             return found or Cause(early.plugin, early.message)
         if not len(self.engine.cluster) and self.snapshot.unread("nodes"):
             return self._reported_cause(view)
-        return Placement(view, judgement, diagnosis, self.snapshot.derived(_node_facts), self.now).cause()
+        return Placement(view, judgement, diagnosis, self.snapshot.derived(_index_nodes), self.now).cause()
 
     def _cause_with_preemption(
         self, cause: Cause | None, outcome: Outcome, preemption: PreemptionFound | None
@@ -552,7 +573,7 @@ class _Explainer:
         outcome = self.engine.schedule(pod)
         return self.engine.post_filter(outcome) if outcome.diagnosis is not None else None
 
-    def _refusals(
+    def _describe_refusals(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis
     ) -> tuple[list[Refusal], list[NodeVerdict]]:
         cluster = self.engine.cluster
@@ -565,7 +586,7 @@ class _Explainer:
         ]
         in_detail = len(cluster) <= MAX_NODES_DESCRIBED_INDIVIDUALLY
         for verdict, infos in by_verdict.items():
-            status = with_plugin(diagnosis.table[verdict], judgement)
+            status = with_plugin_name(diagnosis.table[verdict], judgement)
             for detail, group in describe(view, infos, status):
                 if not detail:
                     continue
@@ -619,7 +640,7 @@ def _to_preemption_found(found: PostFilterResult) -> PreemptionFound:
 
 
 def _edited_pod(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
-    edited = Subject(pod, pod).edited(change)
+    edited = Subject(pod, pod).with_edited_pod(change)
     return pod if edited is None else edited.pod
 
 

@@ -31,7 +31,7 @@ class PulledImages:
     """By registry, namespace and name of the Secret, a pod that pulled an image with it."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "PulledImages":
+    def from_snapshot(cls, snapshot: Snapshot) -> "PulledImages":
         places: dict[str, str] = {}
         secrets: dict[str, dict[str, dict[str, Pod]]] = {}
         for pod in snapshot.all(Pod):
@@ -39,29 +39,29 @@ class PulledImages:
             statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
             pulled = {each.name for each in statuses if each.image_id or each.state.running or each.state.terminated}
             for container in (each for each in containers_of(pod.spec) if each.name in pulled):
-                places.setdefault(normalised(container.image), f"pod {space}/{pod.metadata.name}")
+                places.setdefault(normalise_image(container.image), f"pod {space}/{pod.metadata.name}")
                 for secret in pod.spec.image_pull_secrets:
                     of_space = secrets.setdefault(registry_of(container.image), {}).setdefault(space, {})
                     of_space.setdefault(secret.name, pod)
         for node in snapshot.all(Node):
             for name in (name for image in node.status.images for name in image.names if "@" not in name):
-                places.setdefault(normalised(name), f"node {node.metadata.name}")
+                places.setdefault(normalise_image(name), f"node {node.metadata.name}")
         return cls(places, secrets)
 
     def place_of(self, image: str) -> str:
         """Return a pod or node that has an image (`pod shop/web`, `node n1`); empty if none has it."""
-        return self.places.get(normalised(image), "")
+        return self.places.get(normalise_image(image), "")
 
-    def meant_by(self, image: str) -> PulledImage | None:
+    def find_meant_image(self, image: str) -> PulledImage | None:
         """Return the pulled image that a name with another spelling or tag probably means; None if it was pulled."""
-        wanted = normalised(image)
+        wanted = normalise_image(image)
         if wanted in self.places:
             return None
-        repository, tag = _split(wanted)
+        repository, tag = _split_tag(wanted)
         tags: dict[str, list[str]] = {}
         names: dict[str, str] = {}
         for known in self.places:
-            there, its_tag = _split(known)
+            there, its_tag = _split_tag(known)
             tags.setdefault(there, []).append(its_tag)
             names.setdefault(there.rpartition("/")[2], there)
         own = repository.rpartition("/")[2]
@@ -78,7 +78,7 @@ def containers_of(spec: PodSpec) -> Iterator[Container]:
     yield from spec.containers
 
 
-def normalised(image: str) -> str:
+def normalise_image(image: str) -> str:
     """Return an image name without the default registry, and with the tag `latest` if it has none.
 
     >>> normalised("docker.io/library/nginx"), normalised("example.com/app:2")
@@ -95,7 +95,7 @@ def registry_of(image: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
-def _split(image: str) -> tuple[str, str]:
+def _split_tag(image: str) -> tuple[str, str]:
     """Return repository and tag of a normalised image; the tag is empty if it has a digest."""
     repository, _, tag = image.rpartition(":")
     return (image, "") if "@" in image else (repository, tag)

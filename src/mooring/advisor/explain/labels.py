@@ -25,18 +25,18 @@ def labels_to_satisfy(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[st
     for each in unmet:
         labels = {**node.metadata.labels, **{key: value for key, value in wanted.items() if value is not None}}
         if each.expression:
-            found = _for_expression(each.expression, labels) if view.features.constraints.cel else None
+            found = _labels_for_expression(each.expression, labels) if view.features.constraints.cel else None
         elif each.field_name or each.requirement is None:
             found = None
         else:
-            found = _for_requirement(each.requirement)
+            found = _labels_for_requirement(each.requirement)
         if found is None:
             return None
         wanted |= found
     return wanted
 
 
-def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | None] | None:
+def _labels_for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | None] | None:
     key, values = requirement.key, requirement.values
     match requirement.operator:
         case "In" | "SemverEq":
@@ -74,7 +74,7 @@ def adjacent_version(version: Version, *, above: bool) -> str:
     return f"{major - 1}.0.0" if major else "0.0.0-0"
 
 
-def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str | None] | None:
+def _labels_for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str | None] | None:
     """Return the fewest label changes that make a CEL expression true, among the values that it distinguishes.
 
     All spellings of these values are tried; of several that work, the most usual one is returned.

@@ -44,7 +44,7 @@ class Matrix(Result, frozen=True, kw_only=True):
     rows: list[NodeRow]
 
 
-def matrix(
+def build_matrix(
     engine: ExplainEngine,
     subject: Subject,
     features: SchedulerFeatures,
@@ -54,7 +54,7 @@ def matrix(
     plugin: str = "",
 ) -> Matrix:
     """Return one page: the nodes whose name contains `name` and which `plugin`, if given, is the first to reject."""
-    with _without_node(engine, subject) as free:
+    with _pod_without_node(engine, subject) as free:
         pod = free.pod
         judgement, diagnosis = engine.evaluate_pod(pod, needs_points=True)
         statuses = diagnosis.statuses()
@@ -75,10 +75,10 @@ def matrix(
 
 
 @contextmanager
-def _without_node(engine: ExplainEngine, subject: Subject) -> Iterator[Subject]:
+def _pod_without_node(engine: ExplainEngine, subject: Subject) -> Iterator[Subject]:
     pod = subject.pod
     with engine.cluster.trial(remove=[pod]) if pod.spec.node_name else nullcontext():
-        open_ = Subject(pod, pod).edited(set_fields(node_name="")) if pod.spec.node_name else subject
+        open_ = Subject(pod, pod).with_edited_pod(set_fields(node_name="")) if pod.spec.node_name else subject
         yield open_ or subject
 
 
@@ -99,7 +99,7 @@ def _node_row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name:
     return NodeRow(node=name, feasible=not statuses, refusals=refusals, scores=scores, total=sum(scores.values()))
 
 
-def scores(engine: ExplainEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
+def score_nodes(engine: ExplainEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
     """Return the scores of the chosen node, then of up to `wanted` best others; infeasible nodes are left out."""
     judgement, _ = engine.evaluate_pod(pod, needs_points=True)
     feasible = _rank_nodes(engine, judgement)[: judgement.number_feasible]

@@ -15,13 +15,13 @@ from functools import partial
 
 from msgspec import structs
 
-from mooring.advisor.explain.causes.creation import check_creation, missing_pods
-from mooring.advisor.explain.causes.running import not_running
-from mooring.advisor.explain.explanation import explain, loaded, proposed
+from mooring.advisor.explain.causes.creation import check_creation, count_missing_pods
+from mooring.advisor.explain.causes.running import not_running_cause
+from mooring.advisor.explain.explanation import explain, load_engine, propose_remedies
 from mooring.advisor.explain.rehearsal import Rehearsal, RehearsalResult
 from mooring.advisor.explain.results import PROBLEMS, Result, SchedulingExplanation, Suggestion
 from mooring.advisor.explain.search import Candidate
-from mooring.advisor.explain.subject import WORKLOADS, Subject, of
+from mooring.advisor.explain.subject import WORKLOADS, Subject, subject_of
 from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
@@ -103,7 +103,7 @@ class Overview(Result, frozen=True, kw_only=True):
     """The number of pods in groups beyond the limit."""
     notes: list[str]
 
-    def matching(self, words: str) -> "Overview":
+    def filter_by_words(self, words: str) -> "Overview":
         """Return the groups whose cause or members contain all given search words."""
         wanted = words.lower()
         groups = [
@@ -146,12 +146,12 @@ def overview(
     longer.
     """
     settings = settings or Settings()
-    entries = [each for each in _find_broken_pods(snapshot, settings) if _is_wanted(each.owner, namespace, owner)]
+    entries = [each for each in _find_broken_pods(snapshot, settings) if _matches_query(each.owner, namespace, owner)]
     entries.sort(key=lambda each: (-each.count, each.owner.metadata.namespace, each.owner.metadata.name))
     pods = sum(each.count for each in entries)
     owners = len({(each.owner.kind, each.owner.metadata.namespace, each.owner.metadata.name) for each in entries})
     if entries:
-        engine = engine or loaded(snapshot, settings)
+        engine = engine or load_engine(snapshot, settings)
     for entry in entries[:MAX_EXPLAINED] if engine is not None else ():
         entry.found = explain(snapshot, entry.subject(), settings, suggestions=0, engine=engine, details=False)
     groups = _group_by_cause(entries)
@@ -164,18 +164,18 @@ def overview(
         owners=owners,
         groups=[group for group, _ in groups[:MAX_GROUPS]],
         left_out=sum(group.pods for group, _ in groups[MAX_GROUPS:]),
-        notes=list(_notes(snapshot, namespace)),
+        notes=list(_overview_notes(snapshot, namespace)),
     )
     if on_causes is not None:
         on_causes(found)
     if not remedies or not groups:
         return found
-    verified = _verified_remedies(snapshot, settings, engine, groups)
+    verified = _verify_remedies(snapshot, settings, engine, groups)
     with_remedies = [structs.replace(group, remedy=verified.get(index)) for index, group in enumerate(found.groups)]
     return structs.replace(found, groups=with_remedies)
 
 
-def _notes(snapshot: Snapshot, namespace: str) -> Iterator[str]:
+def _overview_notes(snapshot: Snapshot, namespace: str) -> Iterator[str]:
     if snapshot.forbidden:
         yield snapshot.rights_note
     known = {each.metadata.name for each in snapshot.all(Namespace)}
@@ -192,16 +192,16 @@ def _find_broken_pods(snapshot: Snapshot, settings: Settings) -> list[_BrokenPod
     found: dict[tuple[object, ...], _BrokenPods] = {}
     for pod in snapshot.all(Pod):
         if waits(pod):
-            key = _signature(pod)
+            key = _explanation_key(pod)
         elif not pod.spec.node_name or (pod.status.phase == "Failed" and pod.metadata.owner_references):
             continue  # has ended, or its controller has created another one
         else:
-            cause = not_running(snapshot, pod, now)
+            cause = not_running_cause(snapshot, pod, now)
             if cause is None:
                 continue
             key = (_controller_key(pod), cause.code, cause.text)
         if key not in found:
-            found[key] = _BrokenPods(partial(of, snapshot, pod, settings.admission), owners.top_of(pod) or pod)
+            found[key] = _BrokenPods(partial(subject_of, snapshot, pod, settings.admission), owners.top_of(pod) or pod)
         found[key].pods.append(pod)
     return [*found.values(), *_find_missing_pods(snapshot, settings, owners)]
 
@@ -211,12 +211,12 @@ def _find_missing_pods(snapshot: Snapshot, settings: Settings, owners: Owners) -
         for owner in snapshot.all(kind):
             if owner.metadata.owner_references and owners.key_of(owner) is not None:
                 continue  # the workload above speaks for it
-            if not missing_pods(snapshot, owner):
+            if not count_missing_pods(snapshot, owner):
                 continue
-            subject = of(snapshot, owner, settings.admission)
+            subject = subject_of(snapshot, owner, settings.admission)
             made = check_creation(snapshot, owner, subject.pod, settings.admission)
             if made.cause is not None and made.missing:
-                yield _BrokenPods(partial(of, snapshot, owner, settings.admission), owner, missing=made.missing)
+                yield _BrokenPods(partial(subject_of, snapshot, owner, settings.admission), owner, missing=made.missing)
 
 
 def _controller_key(pod: Pod) -> tuple[str, str, str]:
@@ -225,7 +225,7 @@ def _controller_key(pod: Pod) -> tuple[str, str, str]:
     return kind, pod.metadata.namespace, name
 
 
-def _signature(pod: Pod) -> tuple[object, ...]:
+def _explanation_key(pod: Pod) -> tuple[object, ...]:
     """Return a key that is equal for pods with the same explanation: one template, the same gates, the same priority.
 
     Pods of StatefulSets, DaemonSets and unknown controllers get keys of their own, because their claims, nodes or specs
@@ -237,7 +237,7 @@ def _signature(pod: Pod) -> tuple[object, ...]:
     return maker, own, gates, pod.spec.scheduler_name, pod.spec.priority
 
 
-def _is_wanted(obj: Resource, namespace: str, owner: str) -> bool:
+def _matches_query(obj: Resource, namespace: str, owner: str) -> bool:
     if namespace and obj.metadata.namespace != namespace:
         return False
     kind, _, name = owner.rpartition("/")
@@ -250,12 +250,12 @@ def _is_wanted(obj: Resource, namespace: str, owner: str) -> bool:
 def _group_by_cause(entries: Sequence[_BrokenPods]) -> list[tuple[Group, _BrokenPods]]:
     by_result: dict[tuple[str, str, str], list[_BrokenPods]] = {}
     for entry in entries:
-        by_result.setdefault(_result_of(entry), []).append(entry)
-    groups = [(_group(result, found), found[0]) for result, found in by_result.items()]
+        by_result.setdefault(_outcome_key(entry), []).append(entry)
+    groups = [(_build_group(result, found), found[0]) for result, found in by_result.items()]
     return sorted(groups, key=lambda each: (_RANK.get(each[0].state, 9), -each[0].pods, each[0].summary))
 
 
-def _result_of(entry: _BrokenPods) -> tuple[str, str, str]:
+def _outcome_key(entry: _BrokenPods) -> tuple[str, str, str]:
     if entry.found is not None:
         return entry.found.state, entry.found.cause, entry.found.summary
     conditions = entry.pods[0].status.conditions if entry.pods else []
@@ -263,13 +263,13 @@ def _result_of(entry: _BrokenPods) -> tuple[str, str, str]:
     return "Unschedulable", "Reported", f"the scheduler reports: {reported}" if reported else "not explained"
 
 
-def _group(result: tuple[str, str, str], entries: Sequence[_BrokenPods]) -> Group:
+def _build_group(result: tuple[str, str, str], entries: Sequence[_BrokenPods]) -> Group:
     state, cause, summary = result
     by_owner: dict[tuple[str, str, str], list[_BrokenPods]] = {}
     for entry in entries:
         meta = entry.owner.metadata
         by_owner.setdefault((entry.owner.kind or "Pod", meta.namespace, meta.name), []).append(entry)
-    members = [_member(*key, own) for key, own in by_owner.items()]
+    members = [_build_member(*key, own) for key, own in by_owner.items()]
     members.sort(key=lambda each: (-each.pods, each.namespace, each.name))
     first = entries[0].found
     return Group(
@@ -284,7 +284,7 @@ def _group(result: tuple[str, str, str], entries: Sequence[_BrokenPods]) -> Grou
     )
 
 
-def _member(kind: str, namespace: str, name: str, entries: Sequence[_BrokenPods]) -> Member:
+def _build_member(kind: str, namespace: str, name: str, entries: Sequence[_BrokenPods]) -> Member:
     pods = [pod.metadata for entry in entries for pod in entry.pods]
     since = min(filter(None, (pod.creation_timestamp for pod in pods)), default="")
     count, example = sum(entry.count for entry in entries), pods[0].name if pods else ""
@@ -294,7 +294,7 @@ def _member(kind: str, namespace: str, name: str, entries: Sequence[_BrokenPods]
 # -- remedies
 
 
-def _verified_remedies(
+def _verify_remedies(
     snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: Sequence[tuple[Group, _BrokenPods]]
 ) -> dict[int, Suggestion]:
     """Return by the index of a group its first remedy that a simulation of the whole workload has confirmed.
@@ -305,7 +305,7 @@ def _verified_remedies(
         index: left
         for index, (group, entry) in enumerate(groups[:MAX_REMEDIES])
         if group.state in PROBLEMS and entry.found is not None
-        if (left := proposed(snapshot, entry.subject(), settings, engine=engine))
+        if (left := propose_remedies(snapshot, entry.subject(), settings, engine=engine))
     }
     rehearsal = Rehearsal(snapshot, settings)
     found = {index: left[0].suggestion for index, left in waiting.items() if left[0].is_next_run}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from mooring.advisor.explain import devices, storage
-from mooring.advisor.explain.view import PODS, Shortage, Spread, Unmet, UnmetPodTerm, View, amount
-from mooring.advisor.explain.wording import Groups, by_text, listed, pods_named, shown_requirement
+from mooring.advisor.explain.view import PODS, Shortage, Spread, Unmet, UnmetPodTerm, View, format_amount
+from mooring.advisor.explain.wording import Groups, format_requirement, group_by_text, join_names, join_pod_names
 from mooring.advisor.expressions import taint_variable
 from mooring.advisor.lint.expressions import program_of
 from mooring.advisor.node_facts import shown_taint
@@ -34,28 +34,28 @@ _OPTIONS = {
 # -- taints
 
 
-def taints(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+def describe_taints(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     known: dict[tuple[tuple[str, str, str, str | None], ...], str] = {}
 
     def text(info: NodeInfo) -> str:
-        found = view.untolerated(info.node)
+        found = view.untolerated_taints(info.node)
         key = tuple((each.key, each.value, each.effect, each.time_added) for each in found)
         if key not in known:
-            known[key] = "; ".join(taint_text(view, taint) for taint in found)
+            known[key] = "; ".join(format_untolerated(view, taint) for taint in found)
         return known[key]
 
-    return by_text(infos, text)
+    return group_by_text(infos, text)
 
 
-def taint_text(view: View, taint: Taint) -> str:
+def format_untolerated(view: View, taint: Taint) -> str:
     """Return a text with an untolerated taint, and why tolerations with its key do not match it."""
     text = f"taint {shown_taint(taint)} is not tolerated"
     options = view.features.constraints
-    misses = [miss for each in view.pod.spec.tolerations if (miss := near_miss(each, taint, options))]
+    misses = [miss for each in view.pod.spec.tolerations if (miss := explain_near_miss(each, taint, options))]
     return f"{text}: {'; '.join(misses)}" if misses else text
 
 
-def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
+def explain_near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
     """Return why a toleration with the taint's key, or with an expression, does not match; empty for other keys."""
     if toleration.expression:
         return _expression_miss(toleration.expression, taint, options)
@@ -103,23 +103,23 @@ def why_false(variable: Literal["taint", "node"], expression: str, value: Mappin
 # -- labels
 
 
-def node_affinity(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
+def describe_node_affinity(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
     if any("scheduler-enforced" in reason for reason in status.reasons):
         return "the scheduler's configuration (addedAffinity) does not allow this node for any pod"
-    keys = _label_keys(view)
+    keys = _label_keys_read(view)
     known: dict[tuple[object, ...], str] = {}
 
     def text(info: NodeInfo) -> str:
         labels = info.node.metadata.labels
         seen = tuple(labels.get(key) for key in keys) if keys is not None else (info.name,)
         if seen not in known:
-            known[seen] = affinity_text(view, info.node)
+            known[seen] = format_unmet_affinity(view, info.node)
         return known[seen]
 
-    return by_text(infos, text)
+    return group_by_text(infos, text)
 
 
-def _label_keys(view: View) -> list[str] | None:
+def _label_keys_read(view: View) -> list[str] | None:
     keys = list(view.pod.spec.node_selector)
     for term in view.terms:
         if term.match_fields:
@@ -135,17 +135,17 @@ def _label_keys(view: View) -> list[str] | None:
     return keys
 
 
-def affinity_text(view: View, node: Node) -> str:
+def format_unmet_affinity(view: View, node: Node) -> str:
     """Return a text with the conditions of the pod's node selector and node affinity that a node does not meet."""
-    parts = [unmet_text(view, unmet, node) for unmet in view.unmet_pairs(node)]
+    parts = [format_unmet(view, unmet, node) for unmet in view.unmet_pairs(node)]
     terms = view.unmet_terms(node)
     for number, term in enumerate(terms, 1):
         head = f"term {number}: " if len(terms) > 1 else ""
-        parts.append(head + (" and ".join(unmet_text(view, each, node) for each in term) or "it has no conditions"))
+        parts.append(head + (" and ".join(format_unmet(view, each, node) for each in term) or "it has no conditions"))
     return "; ".join(parts)
 
 
-def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
+def format_unmet(view: View, unmet: Unmet, node: Node) -> str:
     if unmet.expression:
         if not view.features.constraints.cel:
             return f"`{unmet.expression}` does not count while the gate {GATES['cel']} is off"
@@ -153,7 +153,7 @@ def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
     requirement = unmet.requirement
     if requirement is None:
         return ""
-    shown = f"`{shown_requirement(requirement, from_pair=unmet.term is None)}`"
+    shown = f"`{format_requirement(requirement, from_pair=unmet.term is None)}`"
     if unmet.field_name:
         return f"{shown} does not hold: the node has another name"
     if requirement.operator in semver.OPERATORS and not view.features.constraints.semver_operators:
@@ -171,18 +171,18 @@ def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
 # -- resources and ports
 
 
-def resources(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
+def describe_resources(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
     if len(infos) == 1:
         return "; ".join(map(_shortage_text, view.shortages(infos[0])))
     nearest = min(infos, key=lambda info: (relative_shortage(view.shortages(info)), info.name))
-    return "; ".join(_most_free(each, nearest.name) for each in view.shortages(nearest))
+    return "; ".join(_format_most_free(each, nearest.name) for each in view.shortages(nearest))
 
 
-def _most_free(each: Shortage, node: str) -> str:
+def _format_most_free(each: Shortage, node: str) -> str:
     if each.resource == PODS:
         return "each has as many pods as it can have"
-    free = amount(each.resource, max(each.free, 0))
-    return f"asks for {each.resource} {amount(each.resource, each.asked)}, at most {free} is free ({node})"
+    free = format_amount(each.resource, max(each.free, 0))
+    return f"asks for {each.resource} {format_amount(each.resource, each.asked)}, at most {free} is free ({node})"
 
 
 def relative_shortage(shortages: Sequence[Shortage]) -> float:
@@ -193,18 +193,18 @@ def relative_shortage(shortages: Sequence[Shortage]) -> float:
 def _shortage_text(each: Shortage) -> str:
     if each.resource == PODS:
         return f"has {each.allocatable - each.free} pods, and cannot have more than {each.allocatable}"
-    asked = f"asks for {each.resource} {amount(each.resource, each.asked)}"
-    there, free = amount(each.resource, each.allocatable), amount(each.resource, max(each.free, 0))
+    asked = f"asks for {each.resource} {format_amount(each.resource, each.asked)}"
+    there, free = format_amount(each.resource, each.allocatable), format_amount(each.resource, max(each.free, 0))
     if each.allocatable < each.asked:
         return f"{asked}, and the node has {there}"
-    return f"{asked}, and {free} of {there} is free: {amount(each.resource, each.missing)} is missing"
+    return f"{asked}, and {free} of {there} is free: {format_amount(each.resource, each.missing)} is missing"
 
 
-def ports(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
+def describe_ports(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
     held = [each for info in infos for each in view.port_holders(info)]
     taken = list(dict.fromkeys(f"{port.port}/{port.protocol}" for port, _ in held))
     plural = "s" if len(taken) > 1 else ""
-    return f"host port{plural} {listed(taken)} taken by {pods_named(pod for _, pod in held)}" if taken else ""
+    return f"host port{plural} {join_names(taken)} taken by {join_pod_names(pod for _, pod in held)}" if taken else ""
 
 
 # -- other pods
@@ -213,13 +213,13 @@ _FEW = 5
 """The maximum number of topology domains that are described one by one."""
 
 
-def spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+def describe_spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     if not view.pod.spec.topology_spread_constraints:
         return []
-    return by_text(infos, lambda info: "; ".join(map(spread_text, view.broken_spreads(info.node))))
+    return group_by_text(infos, lambda info: "; ".join(map(format_spread, view.broken_spreads(info.node))))
 
 
-def spread_text(each: Spread) -> str:
+def format_spread(each: Spread) -> str:
     constraint = each.constraint
     if each.domain is None:
         return f"the node has no label {constraint.topology_key}, which a spread constraint asks for"
@@ -231,7 +231,7 @@ def spread_text(each: Spread) -> str:
     return f"{text}, {least}: one more would be a skew of {each.skew}, maxSkew is {constraint.max_skew}"
 
 
-def pod_affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+def describe_pod_affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     """Group nodes by the text of their unmet pod-affinity terms; many domains with the same terms share one text."""
     unmet = {info.name: view.unmet_pod_terms(info.node) for info in infos}
     by_terms: dict[tuple[tuple[str, int, str], ...], list[NodeInfo]] = {}
@@ -241,7 +241,9 @@ def pod_affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Grou
     groups: Groups = []
     for members in by_terms.values():
         if len({tuple(each.domain for each in unmet[info.name]) for info in members}) <= _FEW:
-            groups += by_text(members, lambda info: "; ".join(_pod_term_text([each]) for each in unmet[info.name]))
+            groups += group_by_text(
+                members, lambda info: "; ".join(_pod_term_text([each]) for each in unmet[info.name])
+            )
         else:
             unmet_by_term = zip(*(unmet[info.name] for info in members), strict=True)
             groups.append(("; ".join(map(_pod_term_text, unmet_by_term)), members))
@@ -251,12 +253,12 @@ def pod_affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Grou
 def _pod_term_text(same: Sequence[UnmetPodTerm]) -> str:
     """Return a text saying that a pod-affinity term is not met on one node, or in each of several domains."""
     first, is_one = same[0], len(same) == 1
-    key, selector = first.term.topology_key, term_text(first.term)
+    key, selector = first.term.topology_key, format_selector_of(first.term)
     if is_one and first.domain is None:
         return f"the node has no label {key}, which pod affinity asks for"
     if first.kind == "affinity":
         return f"no pod with {selector} is in {f'{key}={first.domain}' if is_one else f'the same {key}'}"
-    who = pods_named(pod for each in same[:_FEW] for pod in each.holders)
+    who = join_pod_names(pod for each in same[:_FEW] for pod in each.holders)
     where = f"in {key}={first.domain} there is {who}, " if is_one else f"in each {key} there is a pod "
     if first.kind == "anti-affinity":
         where += f"from which anti-affinity ({selector}) keeps away"
@@ -265,7 +267,7 @@ def _pod_term_text(same: Sequence[UnmetPodTerm]) -> str:
     return where if is_one else f"{where}, such as {who}"
 
 
-def term_text(term: AffinityTerm) -> str:
+def format_selector_of(term: AffinityTerm) -> str:
     return str(term.selector) or "any labels"
 
 
@@ -275,17 +277,17 @@ Describer = Callable[[View, Sequence[NodeInfo], Status], Groups | str]
 _DESCRIBERS: Mapping[str, Describer] = {
     "NodeUnschedulable": lambda *_: "cordoned: spec.unschedulable is true",
     "NodeName": lambda view, *_: f"the pod names the node {view.pod.spec.node_name}",
-    "TaintToleration": taints,
-    "NodeAffinity": node_affinity,
-    "NodePorts": ports,
-    "NodeResourcesFit": resources,
-    "PodTopologySpread": spread,
-    "InterPodAffinity": pod_affinity,
+    "TaintToleration": describe_taints,
+    "NodeAffinity": describe_node_affinity,
+    "NodePorts": describe_ports,
+    "NodeResourcesFit": describe_resources,
+    "PodTopologySpread": describe_spread,
+    "InterPodAffinity": describe_pod_affinity,
     "VolumeRestrictions": storage.describe_restrictions,
     "VolumeBinding": storage.describe_binding,
     "VolumeZone": storage.describe_zone,
     "NodeVolumeLimits": storage.describe_limits,
-    "DynamicResources": devices.describe_lacking,
+    "DynamicResources": devices.describe_missing_devices,
 }
 
 

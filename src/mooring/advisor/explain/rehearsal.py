@@ -79,7 +79,7 @@ class Rehearsal:
         return max(_REHEARSED_OBJECTS // max(size, 1), _LEAST_REHEARSALS)
 
     @cached_property
-    def _base(self) -> Snapshot:
+    def _base_snapshot(self) -> Snapshot:
         """The snapshot, in which no volumes are provisioned for StorageClasses whose provisioner does not work."""
         working = self.snapshot.derived(working_provisioners)
         broken = []
@@ -93,7 +93,7 @@ class Rehearsal:
 
     @cached_property
     def _pending_before(self) -> Counter[str]:
-        return _pending(self._run(()).world)
+        return _count_pending(self._run_simulation(()).world)
 
     def simulate_unchanged(self, subject: Subject) -> RehearsalResult:
         """Return how many pods of a workload get a node in a simulation without any change."""
@@ -106,26 +106,26 @@ class Rehearsal:
     def simulate_together(self, proposals: Sequence[Proposal]) -> list[RehearsalResult]:
         """Simulate several remedies in one simulation; return the result of each."""
         try:
-            world = self._run(proposals).world
+            world = self._run_simulation(proposals).world
         except ScenarioError:
             return [RehearsalResult(0, 1) for _ in proposals]
         own = {_owner_name(each.after) for each in proposals}
         before = self._pending_before
         hurt = tuple(
-            name for name, count in _pending(world).items() if count > before[name] and name not in own
+            name for name, count in _count_pending(world).items() if count > before[name] and name not in own
         ) + tuple(each.pod.name for each in world.record.preemptions if each.pod.owner is None)
         is_placed = not self.snapshot.unread("nodes")
-        return [_result(world, each, hurt, is_placed=is_placed) for each in proposals]
+        return [_result_of(world, each, hurt, is_placed=is_placed) for each in proposals]
 
-    def _run(self, proposals: Sequence[Proposal]) -> SimulationRun:
+    def _run_simulation(self, proposals: Sequence[Proposal]) -> SimulationRun:
         changed = [each for each in proposals if isinstance(each.after.source, _KEEP_PODS) and each.is_source_changed]
         put = [obj for each in proposals for obj in each.put]
         put += [each.after.source for each in changed if _is_stored(self.snapshot, each.after.source)]
         removed = [obj for each in proposals for obj in each.remove if not isinstance(obj, Pod)]
         pods = [each for each in proposals if isinstance(each.after.source, Pod) and each.is_source_changed]
         removed += [each.before.pod for each in pods]
-        after = self._base.replace(put=put, remove=removed) if put or removed else self._base
-        steps = tuple(step for each in proposals for step in _steps(self.snapshot, each))
+        after = self._base_snapshot.replace(put=put, remove=removed) if put or removed else self._base_snapshot
+        steps = tuple(step for each in proposals for step in _scenario_steps(self.snapshot, each))
         running = SimulationRun(after, Scenario(steps=steps), self.settings)
         running.run()
         return running
@@ -134,11 +134,11 @@ class Rehearsal:
 def has_not_started(pod: Pod) -> bool:
     """Return whether a pod has no node, or is Pending and none of its containers has ever run."""
     return not pod.spec.node_name or (
-        pod.status.phase == "Pending" and not any(map(_has_run, pod.status.container_statuses))
+        pod.status.phase == "Pending" and not any(map(_has_container_run, pod.status.container_statuses))
     )
 
 
-def _has_run(status: ContainerStatus) -> bool:
+def _has_container_run(status: ContainerStatus) -> bool:
     return status.state.waiting is None or status.last_state.terminated is not None
 
 
@@ -146,7 +146,7 @@ def _is_stored(snapshot: Snapshot, source: Resource) -> bool:
     return snapshot.find(type(source), source.metadata.namespace, source.metadata.name) is not None
 
 
-def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
+def _scenario_steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
     victims = [obj for obj in proposal.remove if isinstance(obj, Pod)]
     source, is_stored = proposal.after.source, _is_stored(snapshot, proposal.after.source)
     old: Any = proposal.before.source
@@ -158,7 +158,7 @@ def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
         yield Step((Add((source,)),))
 
 
-def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_placed: bool) -> RehearsalResult:
+def _result_of(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_placed: bool) -> RehearsalResult:
     """Return how many pods of a workload have a node (or exist, without `is_placed`) of how many it should have."""
     source = proposal.after.source
     meta = source.metadata
@@ -173,7 +173,7 @@ def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_place
     return RehearsalResult(placed, max(len(names), 1), hurt)
 
 
-def _pending(world: World) -> Counter[str]:
+def _count_pending(world: World) -> Counter[str]:
     found = Counter(pod.owner_name or pod.name for pod in world.pods.values() if not pod.node)
     for owner in world.workloads.all():
         if owner.refusal:

@@ -21,7 +21,7 @@ from mooring.advisor.explain import patches
 from mooring.advisor.explain.images import containers_of
 from mooring.advisor.explain.reasons import describe, relative_shortage
 from mooring.advisor.explain.rehearsal import Proposal, has_not_started
-from mooring.advisor.explain.remedies import Remedy, remedies
+from mooring.advisor.explain.remedies import Remedy, remedies_for
 from mooring.advisor.explain.remedies.remedy import numbered_node
 from mooring.advisor.explain.results import Change, Suggestion
 from mooring.advisor.explain.subject import Subject
@@ -52,7 +52,7 @@ _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
 @dataclass(order=True)
-class _Idea:
+class _RemedyCombination:
     """Remedies to try together on one node; smaller ideas are tried first."""
 
     steps: int
@@ -122,7 +122,7 @@ class Search:
         self._subject = view.subject
         self._features = view.features
         self._untouched = view
-        self._ideas: list[_Idea] = []
+        self._ideas: list[_RemedyCombination] = []
         self._numbers = count()
         self._found: list[tuple[frozenset[str], tuple[str, ...], Candidate]] = []
         self._families: Counter[tuple[str, ...]] = Counter()
@@ -138,7 +138,7 @@ class Search:
             if not self._ideas or self._scheduled >= _MAX_SCHEDULED or len(self._families) >= wanted:
                 break
             idea = heapq.heappop(self._ideas)
-            if self._found and idea.steps > len(self._found[0][0]) and not _corrects(idea.chosen):
+            if self._found and idea.steps > len(self._found[0][0]) and not _only_corrects(idea.chosen):
                 continue  # fewer are enough
             self._try_idea(idea)
         return self._best_of_each_family(wanted)
@@ -160,13 +160,15 @@ class Search:
             return
         self._pushed.add(place)
         size, distance = sum(each.size for each in chosen), sum(each.distance for each in chosen)
-        heapq.heappush(self._ideas, _Idea(len(chosen), size, distance, next(self._numbers), chosen, node, was_global))
+        heapq.heappush(
+            self._ideas, _RemedyCombination(len(chosen), size, distance, next(self._numbers), chosen, node, was_global)
+        )
 
-    def _try_idea(self, idea: _Idea) -> None:
+    def _try_idea(self, idea: _RemedyCombination) -> None:
         subject: Subject | None = self._subject
         for remedy in idea.chosen:
             if remedy.edit is not None and subject is not None:
-                subject = subject.edited(remedy.edit)
+                subject = subject.with_edited_pod(remedy.edit)
         if subject is None or self._is_not_worth_trying(idea.chosen):
             return
         put = tuple(obj for each in idea.chosen for obj in each.put)
@@ -185,9 +187,11 @@ class Search:
             else:
                 self._queue_remedies(idea, view, idea.node, statuses, is_global)
 
-    def _queue_remedies(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
+    def _queue_remedies(
+        self, idea: _RemedyCombination, view: View, node: str, statuses: Sequence[Status], is_global: bool
+    ) -> None:
         """Queue the idea with each remedy for a node's first rejection, except of a family that it already has."""
-        for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
+        for remedy in remedies_for(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
                 self._queue_idea((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
 
@@ -195,9 +199,9 @@ class Search:
         summaries = frozenset(each.summary for each in chosen)
         if any(found <= summaries for found, _, _ in self._found):
             return True
-        return bool(chosen) and (self._families[_families(chosen)] >= _SAME_FAMILIES or summaries in self._seen)
+        return bool(chosen) and (self._families[_families_of(chosen)] >= _SAME_FAMILIES or summaries in self._seen)
 
-    def _schedules_pod(self, idea: _Idea, proposal: Proposal) -> bool:
+    def _schedules_pod(self, idea: _RemedyCombination, proposal: Proposal) -> bool:
         """Run the whole scheduler; record the candidate and return True if it places the pod."""
         subject = proposal.after
         self._scheduled += 1
@@ -207,7 +211,7 @@ class Search:
         outcome = self._engine.schedule(subject.pod)
         if outcome.node is None:
             return False
-        own = [pod_change(self._subject, subject)] if subject is not self._subject else []
+        own = [build_pod_change(self._subject, subject)] if subject is not self._subject else []
         suggestion = Suggestion(
             summary=", and ".join(each.summary for each in idea.chosen),
             size=idea.size,
@@ -219,17 +223,17 @@ class Search:
         )
         if any(each.suggestion.changes == suggestion.changes for _, _, each in self._found):
             return True  # another wording of the same change
-        candidate = Candidate(suggestion, proposal, CORRECTION if _corrects(idea.chosen) else LAST)
-        self._found.append((summaries, _families(idea.chosen), candidate))
-        self._families[_families(idea.chosen)] += 1
+        candidate = Candidate(suggestion, proposal, CORRECTION if _only_corrects(idea.chosen) else LAST)
+        self._found.append((summaries, _families_of(idea.chosen), candidate))
+        self._families[_families_of(idea.chosen)] += 1
         return True
 
 
-def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:
+def _families_of(chosen: Iterable[Remedy]) -> tuple[str, ...]:
     return tuple(sorted(each.family for each in chosen))
 
 
-def _corrects(chosen: Sequence[Remedy]) -> bool:
+def _only_corrects(chosen: Sequence[Remedy]) -> bool:
     """Return whether every one of these remedies only corrects a misspelling."""
     return all(each.family.startswith("correct ") for each in chosen)
 
@@ -259,7 +263,7 @@ def _nearest_nodes(view: View, judgement: PodEvaluation, diagnosis: Diagnosis, i
         return [info.name for info in infos]
     if any(view.shortages(info) for info in infos[:1]):
         infos.sort(key=lambda info: relative_shortage(view.shortages(info)))
-    status = with_plugin(status, judgement)
+    status = with_plugin_name(status, judgement)
     different = [group[0] for _, group in describe(view, infos[:_MAX_NODES_COMPARED], status)][:_MAX_REASONS_COMPARED]
     if len(different) < _PER_KIND:
         different = [*different, *(info for info in infos[:_PER_KIND] if info not in different)]
@@ -267,13 +271,13 @@ def _nearest_nodes(view: View, judgement: PodEvaluation, diagnosis: Diagnosis, i
     return [info.name for info in different[:_PER_KIND]]
 
 
-def with_plugin(status: Status, judgement: PodEvaluation) -> Status:
+def with_plugin_name(status: Status, judgement: PodEvaluation) -> Status:
     """Return the status, with a plugin name: if it has none, that of the PreFilter plugin that named nodes."""
     return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
 
 
 def _smallest_change(view: View, info: NodeInfo, status: Status) -> tuple[int, float]:
-    found = remedies(view, info, status)
+    found = remedies_for(view, info, status)
     return (found[0].size, found[0].distance) if found else (1000, 0.0)
 
 
@@ -288,26 +292,26 @@ def _rejecting_plugins(judgement: PodEvaluation, rows: NDArray[np.intp]) -> NDAr
 # -- how to change the pod
 
 
-def pod_change(before: Subject, after: Subject) -> Change:
+def build_pod_change(before: Subject, after: Subject) -> Change:
     """Return the change of the pod, or of its workload, with the kubectl command that makes it."""
-    change = patches.modification(before.source, after.source)
+    change = patches.patch_change(before.source, after.source)
     operations, target, command = change.patch, change.target, change.command
     if before.file:
-        command = patches.file_command(before.file, operations)
+        command = patches.apply_file_command(before.file, operations)
     elif isinstance(before.source, Job):
-        command = patches.recreate_command(target, [*operations, *_without_selector(before.source)])
+        command = patches.recreate_command(target, [*operations, *_selector_removal(before.source)])
     elif isinstance(before.source, Pod) and not _can_be_updated(before, after):
         command = patches.recreate_command(target, operations)
     elif isinstance(before.source, ReplicaSet | StatefulSet | ReplicationController | DaemonSet):
         pending = [pod.metadata.name for pod in before.siblings if has_not_started(pod)]
         is_changed = any(each["path"].startswith("/spec/template") for each in operations)
         if pending and is_changed:  # their controller does not replace them
-            gone = patches.kubectl("delete", "pod", *pending, "--ignore-not-found", namespace=target.namespace)
+            gone = patches.kubectl_command("delete", "pod", *pending, "--ignore-not-found", namespace=target.namespace)
             command += f" && {gone}"
     return structs.replace(change, command=command)
 
 
-def _without_selector(job: Job) -> list[patches.Operation]:
+def _selector_removal(job: Job) -> list[patches.Operation]:
     """Return the removal of the selector and labels that the server has set, because a new Job gets its own."""
     if job.spec.manual_selector:
         return []
@@ -316,7 +320,7 @@ def _without_selector(job: Job) -> list[patches.Operation]:
     for labels in (changed["metadata"].get("labels", {}), changed["spec"]["template"]["metadata"].get("labels", {})):
         for key in _JOB_LABELS:
             labels.pop(key, None)
-    return patches.difference(tree, changed)
+    return patches.diff_json(tree, changed)
 
 
 def _can_be_updated(before: Subject, after: Subject) -> bool:

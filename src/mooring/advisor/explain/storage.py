@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.explain.wording import Groups, by_text, did_you_mean, listed, pods_named, shown_requirement
+from mooring.advisor.explain.wording import (
+    Groups,
+    did_you_mean,
+    format_requirement,
+    group_by_text,
+    join_names,
+    join_pod_names,
+)
 from mooring.advisor.node_facts import nearest
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import StatefulSet
@@ -50,7 +57,7 @@ _ZONES = (
 )
 
 
-def claims_of(view: View) -> list[PersistentVolumeClaim]:
+def volume_claims_of(view: View) -> list[PersistentVolumeClaim]:
     """Return the claims of the pod that exist, in the order of its volumes."""
     found = (view.object(PersistentVolumeClaim, name, view.namespace) for name in claim_names(view.pod))
     return [claim for claim in found if claim is not None]
@@ -61,7 +68,7 @@ def claim_sources(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
     return [each.persistent_volume_claim for each in spec.volumes if each.persistent_volume_claim is not None]
 
 
-def missing_claims(view: View) -> list[str]:
+def missing_claim_names(view: View) -> list[str]:
     """Return the names of the pod's claims that do not exist."""
     names = dict.fromkeys(claim_names(view.pod))
     return [name for name in names if view.object(PersistentVolumeClaim, name, view.namespace) is None]
@@ -71,7 +78,7 @@ def volume_of(view: View, claim: PersistentVolumeClaim) -> PersistentVolume | No
     return view.object(PersistentVolume, claim.spec.volume_name) if claim.spec.volume_name else None
 
 
-def size_of(claim: PersistentVolumeClaim) -> str:
+def format_size_of(claim: PersistentVolumeClaim) -> str:
     size = claim.spec.resources.requests.get(STORAGE)
     return "no size" if size is None else str(size)
 
@@ -79,7 +86,7 @@ def size_of(claim: PersistentVolumeClaim) -> str:
 def volume_zones(view: View) -> list[tuple[PersistentVolume, str, list[str]]]:
     """Return each zone or region label of the pod's volumes: the volume, the label's key and the allowed values."""
     found = []
-    for claim in claims_of(view):
+    for claim in volume_claims_of(view):
         volume = volume_of(view, claim)
         if volume is not None:
             labels = volume.metadata.labels
@@ -96,7 +103,7 @@ def volume_terms(volume: PersistentVolume) -> list[NodeSelectorTerm]:
 
 def one_pod_holders(view: View) -> list[Pod]:
     """Return the pods that already use one of the pod's ReadWriteOncePod claims."""
-    wanted = {claim.metadata.name for claim in claims_of(view) if _ONE_POD in claim.spec.access_modes}
+    wanted = {claim.metadata.name for claim in volume_claims_of(view) if _ONE_POD in claim.spec.access_modes}
     if not wanted:
         return []
     placed = (each.pod for each in view.engine.cluster.placed_pods())
@@ -123,14 +130,14 @@ def working_provisioners(snapshot: Snapshot) -> list[str]:
     return sorted(found - {""})
 
 
-def is_numbered(source: Resource, claim: str) -> bool:
+def is_from_claim_template(source: Resource, claim: str) -> bool:
     """Return whether `source` is a StatefulSet that has made the claim from one of its claim templates."""
     return isinstance(source, StatefulSet) and any(
         claim.startswith(f"{each.metadata.name}-{source.metadata.name}-") for each in source.spec.volume_claim_templates
     )
 
 
-def ephemeral_volume(pod: Pod, claim: str) -> str | None:
+def ephemeral_volume_of(pod: Pod, claim: str) -> str | None:
     """Return the name of the pod's ephemeral volume for which a claim was made; None for any other claim."""
     names = (each.name for each in pod.spec.volumes if each.ephemeral is not None)
     return next((name for name in names if claim == f"{pod.metadata.name}-{name}"), None)
@@ -151,45 +158,45 @@ def without_binding(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 def describe_restrictions(view: View, infos: Sequence[NodeInfo], _status: Status) -> str:
     if claimed := one_pod_holders(view):
-        return f"{pods_named(claimed)} uses a claim that only one pod may use (ReadWriteOncePod)"
+        return f"{join_pod_names(claimed)} uses a claim that only one pod may use (ReadWriteOncePod)"
     held = [holder for info in infos for holder in disk_holders(view, info)]
-    return f"{pods_named(held)} has a disk that cannot be mounted twice" if held else ""
+    return f"{join_pod_names(held)} has a disk that cannot be mounted twice" if held else ""
 
 
 def describe_binding(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
     if len(status.reasons) == 1 and status.reasons[0] == "pod has unbound immediate PersistentVolumeClaims":
-        return "; ".join(_claim_text(claim) for claim in claims_of(view) if not is_bound(claim))
-    return by_text(infos, lambda info: "; ".join(_binding_texts(view, info, status)) or status.message)
+        return "; ".join(_format_claim(claim) for claim in volume_claims_of(view) if not is_bound(claim))
+    return group_by_text(infos, lambda info: "; ".join(_binding_texts(view, info, status)) or status.message)
 
 
-def _claim_text(claim: PersistentVolumeClaim) -> str:
+def _format_claim(claim: PersistentVolumeClaim) -> str:
     of_class = class_of(claim)
     return (
-        f"claim {full_name(claim)} ({size_of(claim)}, {', '.join(claim.spec.access_modes)},"
+        f"claim {full_name(claim)} ({format_size_of(claim)}, {', '.join(claim.spec.access_modes)},"
         f" {f'class {of_class}' if of_class else 'no class'}) is bound to no volume"
     )
 
 
 def _binding_texts(view: View, info: NodeInfo, status: Status) -> list[str]:
     found, labels = [], info.node.metadata.labels
-    for claim in claims_of(view):
+    for claim in volume_claims_of(view):
         volume = volume_of(view, claim)
         if claim.spec.volume_name and volume is None:
             found.append(
                 f"claim {full_name(claim)} is bound to the volume {claim.spec.volume_name}, which is not there"
             )
         elif volume is not None and not node_selector.volume_matches(volume, labels, view.features.constraints):
-            found.append(f"volume {volume.metadata.name} can be used only where {volume_affinity_text(volume)}")
+            found.append(f"volume {volume.metadata.name} can be used only where {format_volume_affinity(volume)}")
         elif not is_bound(claim) and any("persistent volumes to bind" in reason for reason in status.reasons):
-            found.append(f"{_claim_text(claim)}, and there is none for it here")
+            found.append(f"{_format_claim(claim)}, and there is none for it here")
         elif not is_bound(claim) and any("free storage" in reason for reason in status.reasons):
-            found.append(f"{_claim_text(claim)}, and its driver reports too little room here")
+            found.append(f"{_format_claim(claim)}, and its driver reports too little room here")
     return found
 
 
-def volume_affinity_text(volume: PersistentVolume) -> str:
+def format_volume_affinity(volume: PersistentVolume) -> str:
     return " or ".join(
-        " and ".join([*(shown_requirement(each) for each in term.match_expressions), *term.match_cel_expressions])
+        " and ".join([*(format_requirement(each) for each in term.match_expressions), *term.match_cel_expressions])
         for term in volume_terms(volume)
     )
 
@@ -204,7 +211,7 @@ def describe_zone(view: View, infos: Sequence[NodeInfo], _status: Status) -> Gro
         labels = info.node.metadata.labels
         return f"{wanted}, the node in {', '.join(f'{key}={labels[key]}' for key in keys if key in labels) or 'none'}"
 
-    return by_text(infos, text) if wanted else []
+    return group_by_text(infos, text) if wanted else []
 
 
 def describe_limits(view: View, infos: Sequence[NodeInfo], status: Status) -> str:
@@ -223,20 +230,22 @@ def describe_limits(view: View, infos: Sequence[NodeInfo], status: Status) -> st
 
 def claim_cause(view: View) -> Cause | None:
     """Return the cause if one of the pod's claims, its volume or its StorageClass is missing, else None."""
-    for name in missing_claims(view):
+    for name in missing_claim_names(view):
         meant = view.similar_name(PersistentVolumeClaim, name, view.namespace)
         others = [each.metadata for each in view.objects(PersistentVolumeClaim).values()]
         spaces = sorted(each.namespace for each in others if each.name == name)
-        hint = f"; there is one in {listed(spaces)}, which only pods there can use" if spaces else did_you_mean(meant)
+        hint = (
+            f"; there is one in {join_names(spaces)}, which only pods there can use" if spaces else did_you_mean(meant)
+        )
         return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{hint}")
-    for claim in claims_of(view):
-        cause = _unbound(view, claim)
+    for claim in volume_claims_of(view):
+        cause = _unbound_cause(view, claim)
         if cause is not None:
             return cause
     return None
 
 
-def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
+def _unbound_cause(view: View, claim: PersistentVolumeClaim) -> Cause | None:
     name, of_class = full_name(claim), class_of(claim)
     if claim.metadata.deletion_timestamp is not None:
         return Cause("ClaimTerminating", f"claim {name} is being deleted")
@@ -254,10 +263,10 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
         return None
     classes = view.objects(StorageClass)
     if claim.spec.storage_class_name is None and not of_class and classes:
-        names = listed([each.metadata.name for each in classes.values()])
+        names = join_names([each.metadata.name for each in classes.values()])
         text = f"claim {name} names no StorageClass, and no class is the default (existing classes: {names})"
         return Cause("NoDefaultClass", text)
-    wanted = f"{size_of(claim)}, {', '.join(claim.spec.access_modes)}"
+    wanted = f"{format_size_of(claim)}, {', '.join(claim.spec.access_modes)}"
     if found is None or found.provisioner == NO_PROVISIONER:
         of = f"of class {of_class}" if of_class else "without a class"
         return Cause("NoVolume", f"claim {name} has no volume: no free PersistentVolume {of} fits it ({wanted})")
@@ -268,9 +277,9 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
     )
 
 
-def unprovisioned(view: View) -> Cause | None:
+def unprovisioned_cause(view: View) -> Cause | None:
     """Return the cause if a claim waits for its volume on a node that the scheduler has chosen, else None."""
-    for claim in claims_of(view):
+    for claim in volume_claims_of(view):
         node = claim.metadata.annotations.get(SELECTED_NODE)
         found = view.object(StorageClass, class_of(claim))
         if node and found is not None and not claim.spec.volume_name:
@@ -294,32 +303,32 @@ def _driver_hint(view: View, provisioner: str) -> str:
 def restrictions_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
     """Return the cause if another pod uses a ReadWriteOncePod claim or (on these nodes) a disk of the pod, or None."""
     if held := one_pod_holders(view):
-        text = f"the pod's claim may be used by one pod only (ReadWriteOncePod), and {pods_named(held)} uses it"
+        text = f"the pod's claim may be used by one pod only (ReadWriteOncePod), and {join_pod_names(held)} uses it"
         return Cause("ClaimInUse", text)
     disks = [pod for info in infos for pod in disk_holders(view, info)]
-    text = f"{pods_named(disks)} has a disk of the pod, which cannot be mounted twice"
+    text = f"{join_pod_names(disks)} has a disk of the pod, which cannot be mounted twice"
     return Cause("DiskInUse", text) if disks else None
 
 
 def binding_cause(view: View) -> Cause | None:
     """Return the cause if a volume of the pod, or the class of an unbound claim, excludes the nodes left, else None."""
-    for claim in claims_of(view):
+    for claim in volume_claims_of(view):
         volume = volume_of(view, claim)
         if volume is not None and volume.spec.node_affinity is not None:
             head = f"volume {volume.metadata.name} of claim {full_name(claim)} can be used only where"
-            where = volume_affinity_text(volume)
+            where = format_volume_affinity(volume)
             return Cause("VolumeElsewhere", f"{head} {where}, and no node left for the pod is there")
-    unbound = next((each for each in claims_of(view) if not is_bound(each)), None)
+    unbound = next((each for each in volume_claims_of(view) if not is_bound(each)), None)
     if unbound is None:
         return None
-    of_class, name, size = class_of(unbound), full_name(unbound), size_of(unbound)
+    of_class, name, size = class_of(unbound), full_name(unbound), format_size_of(unbound)
     found = view.object(StorageClass, of_class)
     if found is not None and found.provisioner == NO_PROVISIONER:
         text = f"claim {name} has no volume: no free PersistentVolume of class {of_class} fits it on a node left for"
         return Cause("NoVolume", f"{text} the pod ({size})")
     if found is not None and found.allowed_topologies:
         terms = [each for term in found.allowed_topologies for each in term.match_label_expressions]
-        zones = listed([value for each in terms for value in each.values])
+        zones = join_names([value for each in terms for value in each.values])
         text = f"StorageClass {of_class} makes volumes only in {zones}, and no node left for the pod is there"
         return Cause("ClassElsewhere", text)
     text = f"claim {name} ({size}): the driver of StorageClass {of_class} has not enough room on any node left"
@@ -329,7 +338,7 @@ def binding_cause(view: View) -> Cause | None:
 def zone_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
     for volume, key, values in volume_zones(view):
         if all(info.node.metadata.labels.get(key) not in values for info in infos):
-            there = listed(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
+            there = join_names(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
             return Cause(
                 "VolumeZone",
                 f"volume {volume.metadata.name} is in zone {' or '.join(values)}, and no node left for the"

@@ -88,13 +88,13 @@ class Subject:
         """Return the pod without the constraints that `pod` has merged from its annotations."""
         return self.given or self.pod
 
-    def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
+    def with_edited_pod(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
         """Return a copy with the pod's spec edited, also in the source; None if the edit finds nothing to change."""
         pod, source = copy_of(self.pod), copy_of(self.source)
         holder: Any = reduce(getattr, self.path, source)
         return replace(self, pod=pod, source=source) if edit(pod.spec) and edit(holder.spec) else None
 
-    def with_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
+    def with_edited_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
         """Return a copy with the source edited but not the pod; None if the edit finds nothing to change."""
         source = copy_of(self.source)
         return replace(self, source=source) if edit(source) else None
@@ -124,27 +124,31 @@ def set_fields_in(find: Callable[[PodSpec], Iterable[Any]], **fields: Any) -> Ca
 # -- finding
 
 
-def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: AdmissionOptions | None = None) -> Subject:
+def find_subject(
+    snapshot: Snapshot, kind: str, namespace: str, name: str, options: AdmissionOptions | None = None
+) -> Subject:
     """Return the subject for the pod or workload with a name; raise `NotThereError`."""
-    cls = _kind(kind)
+    cls = _kind_named(kind)
     found = snapshot.find(cls, namespace, name)
     if found is None:
-        raise NotThereError(_absent(snapshot, cls, namespace, name))
-    return of(snapshot, found, options)
+        raise NotThereError(_not_there_text(snapshot, cls, namespace, name))
+    return subject_of(snapshot, found, options)
 
 
-def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = "") -> Subject:
+def subject_of(
+    snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = ""
+) -> Subject:
     """Return the subject for a pod or workload, with constraints from annotations. Raise `NotThereError`."""
-    subject = _of(snapshot, obj if obj.kind else newest_of(obj), options, file)
+    subject = _subject_of(snapshot, obj if obj.kind else newest_of(obj), options, file)
     siblings = () if isinstance(subject.source, Pod) else tuple(owners_of(snapshot).pods_of(subject.source))
     subject = replace(subject, siblings=siblings, asked=None if isinstance(obj, Pod) else obj)
     pod = without_bridge(subject.pod)
     return subject if pod is subject.pod else replace(subject, pod=pod, is_bridged=True, given=subject.pod)
 
 
-def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, file: str) -> Subject:
+def _subject_of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, file: str) -> Subject:
     if isinstance(obj, Pod):
-        return _of_pod(snapshot, obj, options, file)
+        return _subject_of_pod(snapshot, obj, options, file)
     path = _PATHS.get(type(obj))
     if path is None:
         raise NotThereError(f"a {obj.kind or type(obj).__name__} makes no pods: name a pod or a workload")
@@ -152,11 +156,13 @@ def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, fil
         waiting = _waiting_pod(snapshot, obj)
         if waiting is not None:
             source = owners_of(snapshot).top_of(obj) if isinstance(obj, ReplicaSet) else None
-            return _of_pod(snapshot, waiting, options, file) if source is not None else Subject(waiting, obj, path)
-    return _of_template(snapshot, obj, path, options, file)
+            return (
+                _subject_of_pod(snapshot, waiting, options, file) if source is not None else Subject(waiting, obj, path)
+            )
+    return _subject_of_template(snapshot, obj, path, options, file)
 
 
-def from_file(
+def read_subject(
     snapshot: Snapshot, file: Path, namespace: str, options: AdmissionOptions | None = None
 ) -> tuple[Snapshot, Subject]:
     """Return the one pod or workload of a file (`-`: standard input), and the snapshot with the file's other objects
@@ -179,11 +185,11 @@ def from_file(
     own.metadata.namespace = own.metadata.namespace or namespace
     others = [obj for kind in found.kinds() for obj in found.all(kind) if type(obj) is not type(own)]
     cluster = snapshot.replace(put=others)
-    subject = of(cluster, own, options, file=str(file))
+    subject = subject_of(cluster, own, options, file=str(file))
     return cluster, replace(subject, facts=(*subject.facts, *map(str, found.notes[:_NOTES])))
 
 
-def is_kind(text: str) -> bool:
+def is_explainable_kind(text: str) -> bool:
     """Return whether a word names a kind that can be explained: `pod`, `deployments`, `sts`."""
     return text.lower() in _kinds_by_name()
 
@@ -194,7 +200,7 @@ def _kinds_by_name() -> Mapping[str, type[Resource]]:
     return {name: kind.type for kind in kinds for name in (kind.kind.lower(), kind.plural, *kind.short_names)}
 
 
-def _kind(text: str) -> type[Resource]:
+def _kind_named(text: str) -> type[Resource]:
     found = _kinds_by_name().get(text.lower())
     if found is None:
         known = ", ".join(["pod", *(name.lower() for name in _KINDS)])
@@ -202,7 +208,7 @@ def _kind(text: str) -> type[Resource]:
     return found
 
 
-def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
+def _not_there_text(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
     word = cls.__name__.lower()
     if why := snapshot.unread(hub_of(cls).plural):
         return f"{word}s of {snapshot.origin} could not be read ({why})"
@@ -223,7 +229,7 @@ def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) 
 # -- pods
 
 
-def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file: str) -> Subject:
+def _subject_of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file: str) -> Subject:
     is_stored = bool(pod.metadata.uid) or snapshot.find(Pod, pod.metadata.namespace, pod.metadata.name) is not None
     if is_stored and not file:
         source = owners_of(snapshot).top_of(pod)
@@ -231,12 +237,12 @@ def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file
             return Subject(pod, source, source_path)
         return Subject(pod, pod)
     made = copy_of(pod)
-    warnings = _admit(snapshot, made, options)
+    warnings = _admit_pod(snapshot, made, options)
     made.metadata.uid = made.metadata.uid or _UID
     return Subject(made, pod, file=file, facts=warnings, exists=not file)
 
 
-def _admit(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None) -> tuple[str, ...]:
+def _admit_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None) -> tuple[str, ...]:
     """Change a pod as the API server's admission does; return its warnings as sentences."""
     warnings = admit(pod, snapshot.derived(ClusterLookups.of), options).warnings
     return tuple(f"the API server would warn: {text}" for text in warnings)
@@ -255,12 +261,12 @@ def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
     return None
 
 
-def _of_template(
+def _subject_of_template(
     snapshot: Snapshot, owner: Resource, path: tuple[str, ...], options: AdmissionOptions | None, file: str
 ) -> Subject:
     template: Any = reduce(getattr, path, owner)
     pod = _pod_of_template(snapshot, owner, copy_of(template))
-    warnings = _admit(snapshot, pod, options)
+    warnings = _admit_pod(snapshot, pod, options)
     pod.metadata.uid = _UID
     fact = f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would create"
     return Subject(pod, owner, path, file=file, facts=(fact, *warnings), exists=False)
@@ -298,7 +304,7 @@ def companion_objects(snapshot: Snapshot, subject: Subject) -> list[Resource]:
         return []
     pod = subject.pod
     facts = ClusterLookups(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)))
-    claims, made = list(_ephemeral(pod)), list[Resource]()
+    claims, made = list(_ephemeral_claims(pod)), list[Resource]()
     if isinstance(subject.source, StatefulSet):
         numbered = build_claims(subject.source, parse_ordinal(pod), pod.metadata.owner_references[0])
         claims += [copy_of(each) for each in numbered]
@@ -309,18 +315,18 @@ def companion_objects(snapshot: Snapshot, subject: Subject) -> list[Resource]:
     return [*made, *_device_claims(snapshot, pod)]
 
 
-def _owned(pod: Pod, suffix: str, **fields: Any) -> ObjectMeta:
+def _owned_metadata(pod: Pod, suffix: str, **fields: Any) -> ObjectMeta:
     """Return the metadata of an object that the pod owns, with the name `POD-suffix`."""
     meta = pod.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     return ObjectMeta(name=f"{meta.name}-{suffix}", namespace=meta.namespace, owner_references=[owner], **fields)
 
 
-def _ephemeral(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+def _ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
     for volume in pod.spec.volumes:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
         if template is not None:
-            meta = _owned(pod, volume.name, labels=template.metadata.labels)
+            meta = _owned_metadata(pod, volume.name, labels=template.metadata.labels)
             yield PersistentVolumeClaim(metadata=meta, spec=copy_of(template.spec))
 
 
@@ -331,7 +337,7 @@ def _device_claims(snapshot: Snapshot, pod: Pod) -> Iterator[ResourceClaim]:
         if template is None:
             continue
         uid, annotations = f"{pod.metadata.uid}-{entry.name}", {POD_CLAIM_NAME: entry.name}
-        meta = _owned(pod, entry.name, uid=uid, annotations=annotations)
+        meta = _owned_metadata(pod, entry.name, uid=uid, annotations=annotations)
         made = PodResourceClaimStatus(name=entry.name, resource_claim_name=meta.name)
         pod.status.resource_claim_statuses.append(made)
         yield ResourceClaim(metadata=meta, spec=copy_of(template.spec.spec))

@@ -20,19 +20,19 @@ _LONGEST_COMMAND = 300
 """The maximum length of a command in the overview; those that create a node or a volume may be longer."""
 
 
-def plain(text: str, _style: str) -> str:
+def leave_plain(text: str, _style: str) -> str:
     return text
 
 
-def lines(
-    found: SchedulingExplanation, *, wide: bool = False, verbose: bool = False, style: Style = plain
+def format_lines(
+    found: SchedulingExplanation, *, wide: bool = False, verbose: bool = False, style: Style = leave_plain
 ) -> Iterator[str]:
     """Yield the explanation line by line.
 
     `wide` lists every node, `verbose` adds kube-scheduler's message. Control characters, which
     a dump may contain, are escaped.
     """
-    found = msgspec.convert(_printable(msgspec.to_builtins(found)), SchedulingExplanation)
+    found = msgspec.convert(_escape_tree(msgspec.to_builtins(found)), SchedulingExplanation)
     yield _headline(found, style)
     for fact in found.facts:
         yield style(f"  ({fact})", "quiet")
@@ -84,7 +84,7 @@ def _refusal_lines(refusals: Sequence[Refusal]) -> Iterator[str]:
     for each in refusals[:_GROUPS]:
         named = ", ".join(each.nodes[:_NAMED]) + (", …" if len(each.nodes) > _NAMED else "")
         rows.append([f"{each.count} node{'s' if each.count != 1 else ''}", each.plugin, f"{each.detail} [{named}]"])
-    yield from columns(rows)
+    yield from align_columns(rows)
     left = refusals[_GROUPS:]
     if left:
         number = sum(each.count for each in left)
@@ -96,7 +96,7 @@ def _node_lines(found: SchedulingExplanation) -> Iterator[str]:
     for each in found.nodes:
         also = ", ".join(each.also_refused_by) or "-"
         rows.append([each.node, each.plugin or "-", each.detail if not each.feasible else "fits", also])
-    yield from columns(rows)
+    yield from align_columns(rows)
 
 
 def _suggestion_lines(
@@ -104,7 +104,7 @@ def _suggestion_lines(
 ) -> Iterator[str]:
     """Yield a suggestion with its commands; for a creating command above `longest` characters, only the object."""
     yield f"{number:>3}. {suggestion.summary}{subject}"
-    yield style(f"     {effect_of(suggestion)}", "quiet")
+    yield style(f"     {format_effect(suggestion)}", "quiet")
     for change in suggestion.changes:
         if change.object is not None and 0 < longest < len(change.command):
             yield style(f"     creates {change.target} (-v prints the command)", "quiet")
@@ -114,7 +114,7 @@ def _suggestion_lines(
         yield style(f"     but: {suggestion.caveat}", "quiet")
 
 
-def effect_of(suggestion: Suggestion) -> str:
+def format_effect(suggestion: Suggestion) -> str:
     """Return the verified effect of a suggestion as text: the pod's node, and how many of the workload's pods run."""
     parts = []
     if suggestion.wanted:
@@ -132,31 +132,31 @@ def _score_lines(scores: Sequence[NodeScore]) -> Iterator[str]:
     rows = [["PLUGIN", *(each.node for each in scores)]]
     rows += [[plugin, *(str(each.scores.get(plugin, 0)) for each in scores)] for plugin in plugins]
     rows.append(["total", *(str(each.total) for each in scores)])
-    yield from columns(rows)
+    yield from align_columns(rows)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield each row as a line of text, with the cells aligned in columns."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _printable(tree: Any) -> Any:
+def _escape_tree(tree: Any) -> Any:
     match tree:
         case str():
             return one_line(tree)
         case dict():
-            return {one_line(name): _printable(value) for name, value in tree.items()}
+            return {one_line(name): _escape_tree(value) for name, value in tree.items()}
         case list():
-            return [_printable(value) for value in tree]
+            return [_escape_tree(value) for value in tree]
     return tree
 
 
 # -- everything that does not run
 
 
-def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain) -> Iterator[str]:
+def format_causes(found: Overview, *, verbose: bool = False, style: Style = leave_plain) -> Iterator[str]:
     """Yield the number of pods that do not run, and a numbered paragraph for each group with its cause and members."""
     if not found.groups:
         where = f"namespace {found.namespace} of {found.origin}" if found.namespace else found.origin
@@ -181,9 +181,9 @@ def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain)
         yield f"     and {found.left_out:,} pods for other causes: see -n and --owner"
 
 
-def remedy_lines(found: Overview, *, verbose: bool = False, style: Style = plain) -> Iterator[str]:
+def format_remedies(found: Overview, *, verbose: bool = False, style: Style = leave_plain) -> Iterator[str]:
     """Yield the first verified remedy of each group, with the group's number; long commands only if `verbose`."""
-    found = msgspec.convert(_printable(msgspec.to_builtins(found)), Overview)
+    found = msgspec.convert(_escape_tree(msgspec.to_builtins(found)), Overview)
     if any(group.remedy is not None for group in found.groups):
         yield ""
         yield style("What would help (each was tried)", "title")

@@ -147,7 +147,7 @@ class View:
         existing = [each.metadata for each in self.objects(kind).values()]
         return similar(name, [each.name for each in existing if each.namespace == namespace])
 
-    def first_like(self, node: Node) -> Node:
+    def first_equivalent_node(self, node: Node) -> Node:
         """Return the node with the lowest name among those that are identical to this one except for the name."""
         return self._first_by_likeness.get(_scheduling_properties(node), node)
 
@@ -158,7 +158,7 @@ class View:
 
     # -- taints
 
-    def untolerated(self, node: Node) -> list[Taint]:
+    def untolerated_taints(self, node: Node) -> list[Taint]:
         """Return the NoSchedule and NoExecute taints of a node that the pod does not tolerate."""
         excluding = (taint for taint in node.spec.taints if taint.effect in tolerations.DO_NOT_SCHEDULE)
         return [taint for taint in excluding if self._toleration_index.first_match(taint) is None]
@@ -168,7 +168,7 @@ class View:
         """The numeric values of untolerated taints on all nodes, by key and effect."""
         found: dict[tuple[str, str], set[int]] = defaultdict(set)
         for info in self.engine.cluster.node_infos():
-            for taint in self.untolerated(info.node) if info.node.spec.taints else ():
+            for taint in self.untolerated_taints(info.node) if info.node.spec.taints else ():
                 number = parse_canonical_int64(taint.value)
                 if number is not None:
                     found[taint.key, taint.effect].add(number)
@@ -249,7 +249,7 @@ class View:
         return [(i, each, self._spread_selector(each)) for i, each in own if each.when_unsatisfiable == "DoNotSchedule"]
 
     def _spread_selector(self, constraint: TopologySpreadConstraint) -> Selector:
-        selector = selector_of(constraint.label_selector)
+        selector = parse_selector(constraint.label_selector)
         if self.features.spread_label_keys:
             labels = self.pod.metadata.labels
             merged = {entry.key for entry in selector.requirements}
@@ -270,7 +270,7 @@ class View:
             for counts, (_, constraint, selector) in zip(found, self._hard_spread, strict=True):
                 if not is_wanted and constraint.node_affinity_policy in (None, "Honor"):
                     continue
-                if constraint.node_taints_policy == "Honor" and self.untolerated(info.node):
+                if constraint.node_taints_policy == "Honor" and self.untolerated_taints(info.node):
                     continue
                 counts[labels[constraint.topology_key]] += sum(
                     pod.metadata.namespace == self.namespace
@@ -289,7 +289,7 @@ class View:
             least = counts[least_domain] if counts else 0
             if len(counts) < (constraint.min_domains or 1):
                 least, least_domain = 0, ""
-            own = int(selector_of(constraint.label_selector).matches(self.pod.metadata.labels))
+            own = int(parse_selector(constraint.label_selector).matches(self.pod.metadata.labels))
             entry = Spread(
                 index, constraint, domain, counts[domain] if domain else 0, least, least_domain, len(counts), own
             )
@@ -366,7 +366,7 @@ class View:
         constraint = self.pod.spec.topology_spread_constraints[index]
         if own is None or "pod-template-hash" in constraint.match_label_keys:
             return 0
-        selector = selector_of(constraint.label_selector)
+        selector = parse_selector(constraint.label_selector)
         return sum(
             bool(pod.spec.node_name)
             and pod.metadata.labels.get("pod-template-hash") != own
@@ -421,7 +421,7 @@ def _ports_conflict(one: HostPort, other: HostPort) -> bool:
     return same and (len(addresses) == 1 or ANY_ADDRESS in addresses)
 
 
-def selector_of(source: Any) -> Selector:
+def parse_selector(source: Any) -> Selector:
     try:
         return label_selector.from_label_selector(source)
     except SelectorError:
@@ -439,7 +439,7 @@ def _scheduling_properties(node: Node) -> Hashable:
     return tuple(labels), tuple(taints), tuple(allocatable)
 
 
-def amount(resource: str, number: int) -> str:
+def format_amount(resource: str, number: int) -> str:
     """Format an amount as an exact quantity, as short as possible: `1500m`, `2`, `3Gi`."""
     if resource == CPU:
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"
@@ -450,5 +450,5 @@ def amount(resource: str, number: int) -> str:
     return str(number)
 
 
-def quantity(resource: str, number: int) -> Quantity:
-    return parse(amount(resource, number))
+def to_quantity(resource: str, number: int) -> Quantity:
+    return parse(format_amount(resource, number))

@@ -33,19 +33,19 @@ def retry_events(profile: Profile, plugins: Iterable[str]) -> list[str]:
     wanted, verbs = set(plugins), dict[str, dict[str, None]]()
     for plugin in profile.plugins:
         if plugin.name in wanted:
-            for event in _events(plugin):
+            for event in _registered_events(plugin):
                 noun = _NOUNS.get(event.kind, f"a {event.kind.value}")
-                verbs.setdefault(noun, {}).update(dict.fromkeys(_verbs(event)))
+                verbs.setdefault(noun, {}).update(dict.fromkeys(_event_verbs(event)))
     return [f"{noun} {' or '.join(found)}" for noun, found in verbs.items()]
 
 
-def _events(plugin: object) -> list[ClusterEvent]:
+def _registered_events(plugin: object) -> list[ClusterEvent]:
     if isinstance(plugin, EnqueueExtensions):
         return [entry.event for entry in plugin.events_to_register()]
     return [ClusterEvent(Kind.WILDCARD, Action.ALL)]
 
 
-def _verbs(event: ClusterEvent) -> list[str]:
+def _event_verbs(event: ClusterEvent) -> list[str]:
     named = [action for action in _VERBS if action in event.action and event.kind is not Kind.WILDCARD]
     is_all_named = named and not event.action & ~reduce(or_, named)
     return [_VERBS[action] for action in named] + ([] if is_all_named else ["changes"])

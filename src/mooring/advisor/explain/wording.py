@@ -9,7 +9,7 @@ Groups = list[tuple[str, list[NodeInfo]]]
 _NAMED = 3
 
 
-def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Groups:
+def group_by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Groups:
     """Group nodes for which `text_of` returns the same text; return each text with its nodes."""
     found: dict[str, list[NodeInfo]] = {}
     for info in infos:
@@ -17,7 +17,7 @@ def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Gr
     return list(found.items())
 
 
-def listed(words: Sequence[str]) -> str:
+def join_names(words: Sequence[str]) -> str:
     """Join names, of which only the first few are listed: `a, b, c and 4 more`."""
     unique = list(dict.fromkeys(words))
     if len(unique) <= _NAMED:
@@ -30,11 +30,11 @@ def did_you_mean(word: str) -> str:
     return f"; did you mean `{word}`?" if word else ""
 
 
-def pods_named(pods: Iterable[Pod]) -> str:
-    return listed([f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods])
+def join_pod_names(pods: Iterable[Pod]) -> str:
+    return join_names([f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods])
 
 
-def shown_requirement(requirement: NodeSelectorRequirement, *, from_pair: bool = False) -> str:
+def format_requirement(requirement: NodeSelectorRequirement, *, from_pair: bool = False) -> str:
     if from_pair:
         return f"{requirement.key}={requirement.values[0]}"
     values = ", ".join(requirement.values)

@@ -16,7 +16,7 @@ from mooring.advisor.audit import Effect as Played
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import audit as play
 from mooring.advisor.audit import options as audit_options
-from mooring.advisor.audit.admission_checks import AdmissionResult, content, generated_from
+from mooring.advisor.audit.admission_checks import AdmissionResult, build_generated_object, content_key
 from mooring.advisor.audit.auditor import reference_of
 from mooring.advisor.audit.options import AuditOptions
 from mooring.advisor.audit.results import ObjectReference
@@ -114,7 +114,7 @@ def simulated_findings(
 ) -> Iterator[Finding]:
     """Run admission and the scheduler of both releases; yield findings on differences that `earlier` does not have."""
     question = crossing.question()
-    options = audit_options.build(question)
+    options = audit_options.build_options(question)
     suspects = list(_suspects(snapshot, options, now))
     if not suspects:
         return
@@ -147,15 +147,15 @@ def _suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Itera
     results: dict[tuple[type[Resource], bytes], AdmissionResult] = {}
     for kind in snapshot.kinds():
         for obj in snapshot.all(kind):
-            if not admission_checks.has_rules(obj):
+            if not admission_checks.has_admission_rules(obj):
                 continue
             # Many objects differ only in their names, which do not matter.
-            key = kind, content(obj if isinstance(obj, Pod) else structs.replace(obj, metadata=ObjectMeta()))
+            key = kind, content_key(obj if isinstance(obj, Pod) else structs.replace(obj, metadata=ObjectMeta()))
             found = results.get(key)
             if found is None:
-                found = admission_checks.create(obj, options.then.admission, now)
+                found = admission_checks.try_create(obj, options.then.admission, now)
                 if not found.is_clean:
-                    found = found.beyond(admission_checks.create(obj, options.now.admission, now))
+                    found = found.subtract(admission_checks.try_create(obj, options.now.admission, now))
                 results[key] = found
             if not found.is_clean:
                 yield _Suspect(obj, found)
@@ -166,11 +166,11 @@ def _explain_refusal(
 ) -> Iterator[Finding]:
     """Yield findings about fields of an object that admission in the target release rejects."""
     obj = suspect.object
-    made = generated_from(obj) if reference.stored else None
+    made = build_generated_object(obj) if reference.stored else None
     stays = False
     if reference.stored and made is None:
-        after = admission_checks.update(obj, options.then.admission, now)
-        stays = not after.beyond(admission_checks.update(obj, options.now.admission, now)).refused
+        after = admission_checks.try_update(obj, options.then.admission, now)
+        stays = not after.subtract(admission_checks.try_update(obj, options.now.admission, now)).refused
     for field, refusal in suspect.admission.refused.items():
         if _CEL_RULES_FIELD in field:
             continue

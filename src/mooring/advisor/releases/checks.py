@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mooring.advisor.audit import admission_checks
-from mooring.advisor.audit.outcomes import applied_version
+from mooring.advisor.audit.outcomes import last_applied_version
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.releases.subjects import ReleaseObject
@@ -98,7 +98,7 @@ def _is_the_servers(subject: ReleaseObject) -> bool:
 def _client_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     seen = {subject.raw.api_version}
     managers = ((version, manager) for manager, version in subject.managers)
-    for version, who in ((applied_version(subject.tree), "kubectl apply"), *managers):
+    for version, who in ((last_applied_version(subject.tree), "kubectl apply"), *managers):
         if version in seen or not version:
             continue
         seen.add(version)
@@ -302,11 +302,11 @@ def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetim
         results = codec.decode_tree(subject.tree, found.type, FieldValidation.IGNORE).object
     except DecodeError:
         return
-    there = admission_checks.create(results, crossing.expression_options(end=True), now)
+    there = admission_checks.try_create(results, crossing.expression_options(end=True), now)
     if not there.refused:
         return
-    here = admission_checks.create(results, crossing.expression_options(end=False), now)
-    for field, refusal in there.beyond(here).refused.items():
+    here = admission_checks.try_create(results, crossing.expression_options(end=False), now)
+    for field, refusal in there.subtract(here).refused.items():
         after = f"until it is changed, {found.stored}" if subject.reference.stored else "it cannot be created"
         why = (refusal.partition("compilation failed: ")[2] or refusal.partition(": ")[2]).partition("\n")[0]
         text = f"{crossing.end} does not understand it ({why}): {after}"

@@ -25,7 +25,7 @@ _TONES: dict[Severity, Tone] = {Severity.ERROR: "bad", Severity.WARNING: "title"
 def as_lint_report(audit: ReleaseAudit) -> lint_rules.Report:
     """Return the findings of a release audit as a lint report, to format as JSON, SARIF, JUnit and so on."""
     found = ((each.rule, each.level, each.object, each.field, each.message) for each in audit.findings)
-    return audit_reports.lint_report(audit.objects, found)
+    return audit_reports.build_lint_report(audit.objects, found)
 
 
 def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
@@ -38,16 +38,16 @@ def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[
     for rule, found in groupby(shown, key=lambda each: each.rule):
         yield ""
         yield paint(f"{rule.id} {rule.name}: {rule.about}", "title")
-        for group in audit_reports.grouped(list(found), lambda each: None if wide else _line_key(each)):
+        for group in audit_reports.group_findings(list(found), lambda each: None if wide else _line_key(each)):
             yield from _group_lines(group, paint)
-    yield from audit_reports.step_lines(audit.steps, paint)
-    yield from audit_reports.rehearsal_lines(audit.rehearsal, paint, wide=wide)
+    yield from audit_reports.format_steps(audit.steps, paint)
+    yield from audit_reports.format_rehearsal(audit.rehearsal, paint, wide=wide)
 
 
 def _group_lines(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
     first = group[0]
     level = paint(f"{first.level!s:>7}", _TONES[first.level])
-    yield f"  {level}  {audit_reports.subjects_line([each.object for each in group])}"
+    yield f"  {level}  {audit_reports.format_objects([each.object for each in group])}"
     used = f"{first.field}: {first.value}" if first.value else first.field
     if used:
         yield f"           {one_line(used)}"

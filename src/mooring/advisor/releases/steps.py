@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from mooring.advisor.audit.results import Command, ObjectReference, Step
-from mooring.advisor.audit.steps import json_patch, kubectl, resource_of
+from mooring.advisor.audit.steps import kubectl_command, patch_command, resource_name_of
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases.options import Crossing, version_flags
 from mooring.advisor.releases.results import Effect, Finding
@@ -80,7 +80,7 @@ def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
     changed = [each for each in stored if each.effect in _CHANGED]
     if changed:
         commands = [
-            Command(run=kubectl("edit", each.object), ready=False, why=f"{each.field}: {each.message}")
+            Command(run=kubectl_command("edit", each.object), ready=False, why=f"{each.field}: {each.message}")
             for each in changed
         ]
         yield Step(title="Change the objects that are refused", commands=commands)
@@ -91,7 +91,10 @@ def _unserved(findings: Iterable[Finding]) -> Iterator[Step]:
     if gone:
         commands = [
             Command(
-                run=f"{kubectl('get', each)} -o yaml > {shlex.quote(each.name)}.yaml && {kubectl('delete', each)}",
+                run=(
+                    f"{kubectl_command('get', each)} -o yaml > {shlex.quote(each.name)}.yaml"
+                    f" && {kubectl_command('delete', each)}"
+                ),
                 ready=False,
                 why="no client can reach it afterwards",
             )
@@ -102,7 +105,7 @@ def _unserved(findings: Iterable[Finding]) -> Iterator[Step]:
 
 def _deletion(finding: Finding) -> Command:
     pointer = "/" + re.sub(r"\[(\d+)\]", r"/\1", finding.field).replace("~", "~0").replace(".", "/")
-    run = json_patch(finding.object, [{"op": "remove", "path": pointer}])
+    run = patch_command(finding.object, [{"op": "remove", "path": pointer}])
     gate = f" ({finding.gate})" if finding.gate else ""
     return Command(run=run, ready=False, why=f"decide what to do without it{gate} first")
 
@@ -155,7 +158,7 @@ def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterato
     unreadable = (each.object for each in findings if each.effect is Effect.UNREADABLE)
     rewritten = [
         Command(run=f"kubectl get {resource} -A -o json | kubectl replace -f -", why="each is stored again")
-        for resource in dict.fromkeys(resource_of(each.kind, each.api_version) for each in unreadable)
+        for resource in dict.fromkeys(resource_name_of(each.kind, each.api_version) for each in unreadable)
     ]
     if rewritten:
         yield Step(title=f"Write again what {end} cannot read", commands=rewritten)
@@ -191,7 +194,7 @@ def _drain_command(why: str) -> Command:
 
 def _get_command(reference: ObjectReference) -> str:
     if reference.api_version:
-        return kubectl("get", reference)
+        return kubectl_command("get", reference)
     if reference.file:
         return f"grep -F {shlex.quote(reference.name)} {shlex.quote(reference.file)}"
     return "kubectl get --raw /metrics | grep apiserver_requested_deprecated_apis"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from mooring.advisor.audit.reports import Paint, step_lines
+from mooring.advisor.audit.reports import Paint, format_steps
 from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import ReleaseAudit
@@ -34,7 +34,7 @@ def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator
         yield from (f"  {line}" for line in text_table(header, shown, gap="  "))
         if len(rows) > len(shown):
             yield paint(f"  and {len(rows) - len(shown)} more (-o wide)", "quiet")
-    yield from step_lines(result.steps, paint)
+    yield from format_steps(result.steps, paint)
     yield ""
     yield from (paint(f"Assumed: {each}", "quiet") for each in result.assumptions)
 

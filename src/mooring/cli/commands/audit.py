@@ -211,9 +211,9 @@ def _print_audit(found: "Audit", output: str) -> None:
 
     if output in FORMATS:
         rules = tuple(reports.RULES.values())
-        print_report(reports.as_lint_report(found), output, "mooring audit", rules, title=reports.summary(found))
+        print_report(reports.as_lint_report(found), output, "mooring audit", rules, title=reports.format_summary(found))
     elif output in ("json", "yaml"):
         print_data(found.tree(), output)
     else:
-        print_lines(reports.lines(found, paint, wide=output == "wide"))
-        click.echo(f"\n{reports.summary(found)}")
+        print_lines(reports.format_lines(found, paint, wide=output == "wide"))
+        click.echo(f"\n{reports.format_summary(found)}")

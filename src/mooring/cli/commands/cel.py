@@ -106,9 +106,9 @@ def check(*, asked: _CompiledExpression) -> None:
       mooring cel check --env taint "taint.key == 'maintenance'"
       mooring cel check --env node --version 1.35 "semver.compare(node.labels['kernel'], '>=5.10')"
     """
-    from mooring.advisor.expressions import objections
+    from mooring.advisor.expressions import find_objections
 
-    problems = list(objections(asked.program))
+    problems = list(find_objections(asked.program))
     shown = {
         "valid": not problems,
         "type": str(asked.program.output_type),

@@ -46,7 +46,7 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
     from mooring.advisor.experiments import experiment_file, workers
 
     try:
-        found = experiment_file.read(file)
+        found = experiment_file.read_experiment(file)
         folder = out or file.with_suffix(".results")
         chosen: Workers = workers.DaskWorkers(dask) if dask else workers.LocalWorkers(jobs)
         results = _run_missing(found, folder, chosen, only)
@@ -76,7 +76,7 @@ def _run_missing(found: "Experiment", folder: Path, chosen: "Workers", only: tup
     click.echo(f"{found.name}: {len(done)} runs are done already, {len(todo)} are to do", err=True)
     with Progress("Experiment") as tell:
         for number, result in enumerate(chosen.results(todo), 1):
-            kept.keep(result)
+            kept.store(result)
             done.append(result)
             tell("runs", number, len(todo))
     order = {spec.name: place for place, spec in enumerate(found.runs)}

@@ -166,11 +166,11 @@ class _Question(msgspec.Struct, frozen=True):
         is_text = self.output in ("table", "wide")
 
         def print_causes(found: Overview) -> None:
-            _print_lines(text.cause_lines(found, verbose=is_verbose, style=paint))
+            _print_lines(text.format_causes(found, verbose=is_verbose, style=paint))
 
         found = self.answer(snapshot, settings, print_causes if is_text else None)
         if isinstance(found, Overview) and is_text:
-            _print_lines(text.remedy_lines(found, verbose=is_verbose, style=paint))
+            _print_lines(text.format_remedies(found, verbose=is_verbose, style=paint))
         else:
             self.print(found)
         return not _has_problem(found)
@@ -200,14 +200,14 @@ class _Question(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(found, facts=[*found.facts, *facts])
 
     def subject(self, snapshot: "Snapshot", settings: "Settings") -> "tuple[Snapshot, Subject]":
-        from mooring.advisor.explain import NotThereError, find, from_file
+        from mooring.advisor.explain import NotThereError, find_subject, read_subject
         from mooring.advisor.snapshot import SnapshotError
 
         namespace = self.namespace or self.source.namespace
         try:
             if self.file is None:
-                return snapshot, find(snapshot, self.kind, namespace, self.name, settings.admission)
-            return from_file(snapshot, self.file, namespace, settings.admission)
+                return snapshot, find_subject(snapshot, self.kind, namespace, self.name, settings.admission)
+            return read_subject(snapshot, self.file, namespace, settings.admission)
         except (NotThereError, SnapshotError) as error:
             raise click.ClickException(str(error)) from error
 
@@ -229,10 +229,10 @@ class _Question(msgspec.Struct, frozen=True):
         if self.output in ("json", "yaml"):
             print_data(msgspec.to_builtins(found), self.output)
         elif isinstance(found, Overview):
-            _print_lines(text.cause_lines(found, verbose=self.verbose, style=paint))
-            _print_lines(text.remedy_lines(found, verbose=self.verbose, style=paint))
+            _print_lines(text.format_causes(found, verbose=self.verbose, style=paint))
+            _print_lines(text.format_remedies(found, verbose=self.verbose, style=paint))
         else:
-            _print_lines(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=paint))
+            _print_lines(text.format_lines(found, wide=self.output == "wide", verbose=self.verbose, style=paint))
 
 
 def _has_problem(found: "Overview | SchedulingExplanation") -> bool:
@@ -249,7 +249,7 @@ def _print_lines(lines: Iterator[str]) -> None:
 
 def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, str]:
     """Parse arguments such as `pod shop/web`, `deployment/web`, `shop/web` or `web` into kind, namespace and name."""
-    from mooring.advisor.explain.subject import is_kind
+    from mooring.advisor.explain.subject import is_explainable_kind
 
     if len(names) > 2:
         raise click.UsageError(f"too many words: {' '.join(names)}; one pod or workload at a time")
@@ -258,8 +258,8 @@ def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, st
         space, _, name = rest.rpartition("/")
     else:
         first, _, name = names[0].rpartition("/")
-        kind, space = (first, "") if not first or is_kind(first) else ("", first)
-        if first.count("/") == 1 and is_kind(first.partition("/")[0]):
+        kind, space = (first, "") if not first or is_explainable_kind(first) else ("", first)
+        if first.count("/") == 1 and is_explainable_kind(first.partition("/")[0]):
             kind, _, space = first.partition("/")
     if space and namespace and space != namespace:
         raise click.UsageError(f"the namespace is {space} or {namespace}, not both")

@@ -104,20 +104,20 @@ class _Questions(msgspec.Struct, frozen=True):
         """Return the nodes on which a CEL expression holds, and why not on others. Raise `ToolError` for a bad one."""
         from mcp.server.mcpserver.exceptions import ToolError
 
-        from mooring.advisor.expressions import objections, on_nodes
+        from mooring.advisor.expressions import evaluate_on_nodes, find_objections
         from mooring.api.core_v1 import Node
         from mooring.base.version import BINARY
         from mooring.constraints.celenv import NODE
 
         _check_length("the expression", expression, _MAX_ARGUMENT)
         program = NODE.new_expressions(BINARY.minus(1)).compile(expression)
-        if problems := [str(issue) for issue in program.issues] or list(objections(program)):
+        if problems := [str(issue) for issue in program.issues] or list(find_objections(program)):
             raise ToolError(agent_answers.cut("; ".join(problems)))
         try:
             nodes = self.source.read((Node,), raw=False, quiet=True).all(Node)
         except click.ClickException as error:
             raise ToolError(error.message) from error
-        outcomes = on_nodes(program, nodes)
+        outcomes = evaluate_on_nodes(program, nodes)
         names = [name for each in outcomes if each.matches for name in each.names]
         others = [Reason("", each.count, agent_answers.cut(each.why)) for each in outcomes if not each.matches]
         matching = [agent_answers.cut(name) for name in names[: agent_answers.MAX_NAMES]]

@@ -239,12 +239,12 @@ def are_versions_given() -> bool:
 
 def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
     """Return a live server's versions and gates, and notes about those that are only assumed."""
-    from mooring.advisor.audit.options import QuestionError, component_of
+    from mooring.advisor.audit.options import QuestionError, component_of_server
     from mooring.advisor.snapshot.server_info import read_server_info
 
     try:
         info = ask_server(source, read_server_info)
-        return component_of(info.version, info.gates)
+        return component_of_server(info.version, info.gates)
     except QuestionError as error:
         raise click.ClickException(f"cannot read {source.origin}: {error}") from error
 

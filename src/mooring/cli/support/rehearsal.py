@@ -15,7 +15,7 @@ import click
 import uvloop
 
 from mooring.advisor.audit import Audit, Question
-from mooring.advisor.audit.auditor import subjects_of
+from mooring.advisor.audit.auditor import audited_objects_of
 from mooring.advisor.audit.rehearsal import RehearsalObjects, RehearsalPlane, rehearse
 from mooring.advisor.snapshot import Snapshot
 from mooring.apiserver.options import ServerConfig
@@ -61,7 +61,7 @@ def add_rehearsal(
 ) -> Audit:
     """Rehearse the change on a copy of the audited objects; return the audit with the results."""
     copy = RehearsalObjects(schedulers=frozenset(profile.scheduler_name for profile in profiles))
-    for subject in subjects_of(snapshot, question):
+    for subject in audited_objects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
     with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, logs.drop_lines_of("mooring"):
         try:

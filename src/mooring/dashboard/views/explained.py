@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mooring.advisor.explain import SchedulingExplanation
 from mooring.advisor.explain.results import NodeScore, Suggestion
-from mooring.advisor.explain.text import effect_of
+from mooring.advisor.explain.text import format_effect
 from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Links
 from mooring.dashboard.changing import takes_one_step
@@ -97,7 +97,7 @@ def _suggestion(found: SchedulingExplanation, each: Suggestion, links: Links) ->
     return tag(
         "li",
         tag("p", tag("b", with_code(each.summary))),
-        soft("Tried: ", effect_of(each), "."),
+        soft("Tried: ", format_effect(each), "."),
         *(command(change.command) for change in each.changes if change.command),
         soft("But: ", each.caveat) if each.caveat else "",
         change_form(links, "Do it …", f"Do it: {each.summary}", **fields) if takes_one_step(each) else "",

@@ -4,7 +4,7 @@ What is wrong stands below the place where it is wrong; type, estimate and limit
 node that does not match has its reason, nodes with the same values together.
 """
 
-from mooring.advisor.expressions import ExpressionOutcome, objections, on_nodes, on_taints
+from mooring.advisor.expressions import ExpressionOutcome, evaluate_on_nodes, evaluate_on_taints, find_objections
 from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.api.core_v1 import Node
 from mooring.cel.tracing import format_value
@@ -138,8 +138,8 @@ async def try_expression(asked: Asked) -> Fragment:
         found = [Issue(line=each.line, column=each.column, message=each.message) for each in program.issues]
         model = _wrong(text, found)
         return Fragment(_render_result(model, asked), model)
-    problems = list(objections(program))
-    try_on = on_taints if kind == "taint" else on_nodes
+    problems = list(find_objections(program))
+    try_on = evaluate_on_taints if kind == "taint" else evaluate_on_nodes
     snapshot = await asked.cluster.ask(lambda live: live.snapshot)
     outcomes = await asked.cluster.ask(lambda _: try_on(program, snapshot.all(Node)))
     model = ExpressionResult(

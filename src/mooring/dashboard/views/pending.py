@@ -47,7 +47,7 @@ def pending(live: LiveSnapshot, namespace: str = "", owner: str = "", words: str
     if namespace or owner:
         found = live.overview(namespace, owner)
     if words:
-        found = found.matching(words)
+        found = found.filter_by_words(words)
     return Pending(overview=found, namespaces=spaces, unread=live.unread)
 
 

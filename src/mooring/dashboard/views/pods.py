@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from mooring.advisor.explain import NotThereError, SchedulingExplanation, Subject
-from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
-from mooring.advisor.explain.reasons import near_miss
+from mooring.advisor.explain.matrix import Matrix, NodeRow, build_matrix
+from mooring.advisor.explain.reasons import explain_near_miss
 from mooring.advisor.explain.view import full_name
 from mooring.advisor.expressions import taint_variable
 from mooring.advisor.node_facts import shown_taint
@@ -115,7 +115,7 @@ def pod_view(
     options = features.constraints
     has_profile = (subject.pod.spec.scheduler_name or "default-scheduler") in engine.profiles
     table_ = (
-        matrix(engine, subject, features, part=part, name=contains, plugin=plugin)
+        build_matrix(engine, subject, features, part=part, name=contains, plugin=plugin)
         if has_profile
         else Matrix(filters=[], scores=[], rows=[], nodes=0, feasible=0)  # another scheduler decides about the pod
     )
@@ -159,7 +159,9 @@ def _taints(live: LiveSnapshot, pod: Pod, options: ConstraintOptions) -> list[To
         first = index.first_match(taint)
         by = None if first is None else pod.spec.tolerations[first]
         misses = (
-            [miss for each in pod.spec.tolerations if (miss := near_miss(each, taint, options))] if by is None else []
+            [miss for each in pod.spec.tolerations if (miss := explain_near_miss(each, taint, options))]
+            if by is None
+            else []
         )
         text = shown_toleration(by) if by is not None else ""
         made.append(Tolerated(taint=shown_taint(taint), nodes=counted[key], by=text, why="; ".join(misses)))

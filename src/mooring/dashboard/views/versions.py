@@ -130,7 +130,7 @@ def _audit(found: Audit) -> Markup:
         for each in found.gates
     ]
     mood = "bad" if broken else "good"
-    verdict = tag("p", badge("breaks" if broken else "ok", mood), " ", reports.summary(found), class_="summary")
+    verdict = tag("p", badge("breaks" if broken else "ok", mood), " ", reports.format_summary(found), class_="summary")
     title = "Who uses what?" if found.target is None else "What breaks?"
     return together(
         card(

@@ -11,7 +11,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import Request
 from mooring.advisor.explain.causes.refusals import classify
-from mooring.advisor.explain.causes.running import ended_badly
+from mooring.advisor.explain.causes.running import failure_text
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.policies import policies_of
 from mooring.advisor.policies.evaluation import Verdict
@@ -57,12 +57,12 @@ class PodCreation:
 def check_creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: AdmissionOptions) -> PodCreation:
     """Return how many pods of a workload are missing and why; `next_pod` is the pod that would be created next."""
     pods = [pod for pod in owners_of(snapshot).pods_of(owner) if pod.metadata.deletion_timestamp is None]
-    wanted, missing = wanted_pods(owner), missing_pods(snapshot, owner)
+    wanted, missing = count_wanted_pods(owner), count_missing_pods(snapshot, owner)
     held = _controller_cause(snapshot, owner, missing, pods)
     words = _reported_failure(snapshot, owner, is_missing=bool(missing))
     if held is not None or (not missing and not words):
         return PodCreation(wanted, missing, held, words)
-    refusal = refusal_of(snapshot, next_pod, options) or _claim_refusal(snapshot, owner, next_pod, options)
+    refusal = refusal_cause(snapshot, next_pod, options) or _claim_refusal_cause(snapshot, owner, next_pod, options)
     if refusal is None and words and missing:
         reported = classify(words, owner.metadata.namespace)
         is_outdated = reported.code in _EVALUATED and not snapshot.forbidden
@@ -70,9 +70,9 @@ def check_creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: 
     return PodCreation(wanted, missing, refusal if missing else None, words)
 
 
-def missing_pods(snapshot: Snapshot, owner: Resource) -> int:
+def count_missing_pods(snapshot: Snapshot, owner: Resource) -> int:
     """Return how many pods a workload's controller should have created and has not, including pods of a rollout."""
-    missing = wanted_pods(owner) - _count_live_pods(snapshot, owner)
+    missing = count_wanted_pods(owner) - _count_live_pods(snapshot, owner)
     current = owners_of(snapshot).current_replica_set(owner)
     if current is not None:
         missing = max(missing, (current.spec.replicas or 0) - _count_live_pods(snapshot, current))
@@ -84,7 +84,7 @@ def _count_live_pods(snapshot: Snapshot, owner: Resource) -> int:
     return sum(not has_ended(pod) and pod.metadata.deletion_timestamp is None for pod in pods)
 
 
-def wanted_pods(owner: Resource) -> int:
+def count_wanted_pods(owner: Resource) -> int:
     """Return how many pods a workload should have at the same time; 0 for a CronJob, which creates Jobs."""
     if isinstance(owner, DaemonSet):
         return owner.status.desired_number_scheduled
@@ -102,12 +102,12 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
         if failed is not None and when(failed) > (owner.status.last_schedule_time or ""):
             cause = classify(_ERROR.sub("", failed.message), owner.metadata.namespace)
             return Cause(cause.code, cause.text.replace("one more pod", "one more Job").replace("the pod", "the Job"))
-        return None if owner.status.last_schedule_time else _never_due(owner, snapshot.derived(moment_of))
+        return None if owner.status.last_schedule_time else _never_due_cause(owner, snapshot.derived(moment_of))
     if isinstance(owner, Job):
         ended = find_condition(owner.status.conditions, "Failed")
         if ended is not None and ended.status == "True":
             why = ended.message or ended.reason
-            last = next((text for pod in reversed(pods) if (text := ended_badly(pod))), "")
+            last = next((text for pod in reversed(pods) if (text := failure_text(pod))), "")
             text = f"{name} has failed and creates no more pods: {why}{f'; {last}' if last else ''}"
             return Cause(ended.reason or "JobFailed", text)
         if owner.spec.suspend:
@@ -133,14 +133,14 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
     return None
 
 
-def next_run(owner: CronJob, now: datetime) -> datetime | None:
+def next_run_of(owner: CronJob, now: datetime) -> datetime | None:
     """Return when a CronJob is due next; None if its schedule matches no date. Raise `ScheduleError`."""
     return Schedule(owner.spec.schedule, load_time_zone(owner.spec.time_zone)).after(now)
 
 
-def _never_due(owner: CronJob, now: datetime) -> Cause | None:
+def _never_due_cause(owner: CronJob, now: datetime) -> Cause | None:
     try:
-        if next_run(owner, now) is not None:
+        if next_run_of(owner, now) is not None:
             return None
         why = "matches no date"
     except ScheduleError as error:
@@ -167,9 +167,9 @@ def _reported_failure(snapshot: Snapshot, owner: Resource, *, is_missing: bool) 
 # -- what the API server would refuse
 
 
-def _claim_refusal(snapshot: Snapshot, owner: Resource, pod: Pod, options: AdmissionOptions) -> Cause | None:
+def _claim_refusal_cause(snapshot: Snapshot, owner: Resource, pod: Pod, options: AdmissionOptions) -> Cause | None:
     """Return the cause if the API server would refuse a claim that a StatefulSet needs for its next pods, else None."""
-    for claim in missing_claims(snapshot, owner, pod):
+    for claim in claims_to_create(snapshot, owner, pod):
         refusal = _admission_refusal(snapshot, claim, options)
         if refusal:
             cause = classify(refusal, claim.metadata.namespace)
@@ -178,7 +178,7 @@ def _claim_refusal(snapshot: Snapshot, owner: Resource, pod: Pod, options: Admis
     return None
 
 
-def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[PersistentVolumeClaim]:
+def claims_to_create(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[PersistentVolumeClaim]:
     """Return the claims that a StatefulSet still has to create for `pod` and later pods; none for other kinds."""
     if not isinstance(owner, StatefulSet) or not owner.spec.volume_claim_templates:
         return []
@@ -192,9 +192,9 @@ def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[Persis
     ]
 
 
-def refusal_of(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Cause | None:
+def refusal_cause(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Cause | None:
     """Return the cause for which the API server would refuse a new pod; None if it would accept it."""
-    verdict = verdict_of(snapshot, pod)
+    verdict = policy_verdict_of(snapshot, pod)
     admission = _admission_refusal(snapshot, verdict.changed if isinstance(verdict.changed, Pod) else pod, options)
     default = _default_limit_cause(snapshot, pod)
     if default is not None and "must be less than or equal to" in admission:
@@ -236,6 +236,6 @@ def _admission_refusal(snapshot: Snapshot, obj: Pod | PersistentVolumeClaim, opt
     return facts.quota_refusal(fresh)
 
 
-def verdict_of(snapshot: Snapshot, pod: Pod) -> Verdict:
+def policy_verdict_of(snapshot: Snapshot, pod: Pod) -> Verdict:
     """Return the verdict of a snapshot's policies and webhooks on a new pod."""
     return snapshot.derived(policies_of).verdict(pod)

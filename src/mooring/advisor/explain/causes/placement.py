@@ -14,11 +14,11 @@ from datetime import datetime
 import numpy as np
 
 from mooring.advisor.explain import devices, storage
-from mooring.advisor.explain.causes.running import pressures, why_not_ready
-from mooring.advisor.explain.reasons import describe, near_miss, term_text, unmet_text
+from mooring.advisor.explain.causes.running import pressure_texts, why_not_ready
+from mooring.advisor.explain.reasons import describe, explain_near_miss, format_selector_of, format_unmet
 from mooring.advisor.explain.results import Cause
-from mooring.advisor.explain.view import PODS, Unmet, View, amount
-from mooring.advisor.explain.wording import did_you_mean, listed, pods_named, shown_requirement
+from mooring.advisor.explain.view import PODS, Unmet, View, format_amount
+from mooring.advisor.explain.wording import did_you_mean, format_requirement, join_names, join_pod_names
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint, similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import NodeSelectorRequirement, Pod, Taint
@@ -47,7 +47,7 @@ Describe = Callable[["Placement", Sequence[NodeInfo]], Cause | None]
 # -- pods that no scheduler tries
 
 
-def gated(pod: Pod) -> Cause:
+def scheduling_gate_cause(pod: Pod) -> Cause:
     """Return the cause for a pod with scheduling gates, with the controllers that remove these."""
     names = [gate.name for gate in pod.spec.scheduling_gates]
     domains = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
@@ -62,7 +62,7 @@ def _owner_of_gate(domain: str) -> str:
     return known or f"the controller of {domain} removes"
 
 
-def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) -> Cause:
+def other_scheduler_cause(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) -> Cause:
     """Return the cause for a pod that names another scheduler, with whether that scheduler seems to run."""
     name = pod.spec.scheduler_name
     if snapshot.unread("pods"):
@@ -97,7 +97,7 @@ def _is_scheduler(pod: Pod, name: str) -> bool:
 
 def missing_object_cause(view: View) -> Cause | None:
     """Return the cause if a claim, StorageClass, device class or driver is missing, so that no node can fit."""
-    return storage.claim_cause(view) or devices.missing_cause(view)
+    return storage.claim_cause(view) or devices.missing_device_object_cause(view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Placement:
         all_nodes = {info.row: info for info in cluster.node_infos()}
         rows = np.fromiter(all_nodes, np.intp, len(all_nodes))
         narrowing = ""
-        for plugin, passing in self._filters(rows):
+        for plugin, passing in self._passing_nodes_by_filter(rows):
             if not passing.any():
                 return self._plugin_cause(
                     plugin, [all_nodes[row] for row in rows[:_MANY].tolist()], len(rows), narrowing
@@ -132,18 +132,20 @@ class Placement:
             rows = rows[passing]
         return Cause("Unschedulable", f"none of {len(all_nodes)} nodes fits")
 
-    def rejection_in_domain(self, key: str, domain: str) -> str:
+    def describe_rejection_in_domain(self, key: str, domain: str) -> str:
         """Return in parentheses why the first node of a topology domain rejects the pod; empty if none does."""
         infos = [each for each in self.view.engine.cluster.node_infos() if each.node.metadata.labels.get(key) == domain]
-        why = self.rejection(infos[0]) if infos else ""
+        why = self.describe_rejection(infos[0]) if infos else ""
         return f" ({infos[0].name}: {why})" if why else ""
 
-    def rejection(self, info: NodeInfo) -> str:
+    def describe_rejection(self, info: NodeInfo) -> str:
         """Return why the first plugin that rejects a node does so; empty if none does."""
         status = self.diagnosis.status_on(info.row)
         return describe(self.view, [info], status)[0][0] if status is not None and status.plugin else ""
 
-    def _filters(self, rows: "np.typing.NDArray[np.intp]") -> Iterator[tuple[str, "np.typing.NDArray[np.bool_]"]]:
+    def _passing_nodes_by_filter(
+        self, rows: "np.typing.NDArray[np.intp]"
+    ) -> Iterator[tuple[str, "np.typing.NDArray[np.bool_]"]]:
         slots = {slot.name: slot for slot in self.judgement.filters if slot.refuses and slot.status.is_success}
         left = rows
         names = [*_DESCRIBERS, *(name for name in slots if name not in _DESCRIBERS)]
@@ -194,14 +196,14 @@ def _node_affinity_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | 
             return Cause("NoSuchNode", f"the pod is made for the node {', '.join(entry.values)}, which does not exist")
     nearest = min(infos, key=lambda info: (_count_unmet(view, info), info.name))
     unmet = [*view.unmet_pairs(nearest.node), *min(view.unmet_terms(nearest.node), key=len, default=[])]
-    why = "; ".join(unmet_text(view, each, nearest.node) for each in unmet)
+    why = "; ".join(format_unmet(view, each, nearest.node) for each in unmet)
     if len(unmet) == 1 and unmet[0].expression:
         return Cause("NoMatchingNode", f"the expression `{unmet[0].expression}` is true on no node: {why}")
     if len(terms) > 1:
         head = f"no node meets any of the {len(terms)} terms of the required node affinity"
     else:
         together = " at the same time" if len(wanted) > 1 else ""
-        head = f"no node meets {' and '.join(map(_shown_condition, wanted))}{together}"
+        head = f"no node meets {' and '.join(map(_format_condition, wanted))}{together}"
     return Cause("NoMatchingNode", f"{head}; nearest is {nearest.name}: {why}")
 
 
@@ -212,10 +214,10 @@ def _conditions_of_first_term(view: View) -> list[Unmet]:
     ]
 
 
-def _shown_condition(unmet: Unmet) -> str:
+def _format_condition(unmet: Unmet) -> str:
     if unmet.requirement is None:
         return f"`{unmet.expression}`"
-    return f"`{shown_requirement(unmet.requirement, from_pair=unmet.term is None)}`"
+    return f"`{format_requirement(unmet.requirement, from_pair=unmet.term is None)}`"
 
 
 def _count_unmet(view: View, info: NodeInfo) -> int:
@@ -224,7 +226,7 @@ def _count_unmet(view: View, info: NodeInfo) -> int:
 
 def _requirement_cause(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> Cause | None:
     """Return the cause if no node meets one requirement of the pod: a label, its value, or a numeric bound."""
-    facts, key, shown = self.facts, entry.key, shown_requirement(entry, from_pair=unmet.term is None)
+    facts, key, shown = self.facts, entry.key, format_requirement(entry, from_pair=unmet.term is None)
     values = facts.labels.get(key, {})
     if entry.operator in ("DoesNotExist", "NotIn"):
         return None
@@ -251,9 +253,9 @@ def _requirement_cause(self: Placement, unmet: Unmet, entry: NodeSelectorRequire
         info = next(iter(self.view.engine.cluster.node_infos()))
         if all(self.view.unmet_terms(each.node) for each in self.view.engine.cluster.node_infos()):
             if not self.view.features.constraints.semver_operators:
-                return Cause("GateOff", unmet_text(self.view, unmet, info.node))
+                return Cause("GateOff", format_unmet(self.view, unmet, info.node))
             versions = {value: semver.parse_tolerant_or_none(value) for value in values}
-            there = listed([repr(value) for value in values])
+            there = join_names([repr(value) for value in values])
             if not any(versions.values()):
                 return Cause("NotAVersion", f"`{shown}` holds on no node: `{key}` is a version on none: it is {there}")
             text = f"`{shown}` holds on no node: the label is {there}{_pre_release_hint(versions, entry.values[0])}"
@@ -276,7 +278,7 @@ def _pre_release_hint(versions: Mapping[str, semver.Version | None], bound: str)
 
 
 def _cordon_cause(_self: Placement, infos: Sequence[NodeInfo]) -> Cause:
-    names = listed([info.name for info in infos])
+    names = join_names([info.name for info in infos])
     which = f"node {names} is" if len(infos) == 1 else f"nodes {names} are"
     return Cause("NodesCordoned", f"{which} cordoned (kubectl cordon): no new pods may start there")
 
@@ -286,19 +288,21 @@ def _taint_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     found: Counter[str] = Counter()
     examples: dict[str, tuple[Taint, NodeInfo]] = {}
     for info in infos:
-        for taint in view.untolerated(info.node):
+        for taint in view.untolerated_taints(info.node):
             found[shown_taint(taint)] += 1
             examples.setdefault(shown_taint(taint), (taint, info))
     otherwise_fit = [
-        info for info in infos if all(taint.key.startswith(STATE_TAINTS) for taint in view.untolerated(info.node))
+        info
+        for info in infos
+        if all(taint.key.startswith(STATE_TAINTS) for taint in view.untolerated_taints(info.node))
     ]
     if otherwise_fit:
-        state = [(taint, info) for info in otherwise_fit for taint in view.untolerated(info.node)]
+        state = [(taint, info) for info in otherwise_fit for taint in view.untolerated_taints(info.node)]
         return _node_state_cause(self, otherwise_fit, state)
     own = [(taint, info) for taint, info in examples.values() if not taint.key.startswith(STATE_TAINTS)]
     if not own:
         return None
-    shown = listed([shown_taint(taint) for taint, _ in own])
+    shown = join_names([shown_taint(taint) for taint, _ in own])
     text = f"every node has a taint that the pod does not tolerate: {shown}"
     if len(own) == 1:
         text = f"the pod does not tolerate the taint {shown}"
@@ -307,7 +311,7 @@ def _taint_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
 
 def _node_state_cause(self: Placement, infos: Sequence[NodeInfo], state: list[tuple[Taint, NodeInfo]]) -> Cause:
     unready = [text for info in infos if (text := why_not_ready(info.node, self.now))]
-    pressed = [text for info in infos for text in pressures(info.node)]
+    pressed = [text for info in infos for text in pressure_texts(info.node)]
     for code, texts, rest in (("NodeNotReady", unready, "are not ready"), ("NodePressure", pressed, "are in trouble")):
         if texts:
             return Cause(code, texts[0] + (f", and {len(texts) - 1} more {rest}" if len(texts) > 1 else ""))
@@ -323,7 +327,7 @@ def _toleration_hint(self: Placement, taints: Sequence[Taint]) -> str:
     """Return a hint if a toleration nearly matches a taint: with another spelling, value, effect, or bound."""
     view, options = self.view, self.view.features.constraints
     for taint in taints:
-        misses = [miss for each in view.pod.spec.tolerations if (miss := near_miss(each, taint, options))]
+        misses = [miss for each in view.pod.spec.tolerations if (miss := explain_near_miss(each, taint, options))]
         if misses:
             return f": {'; '.join(misses)}"
     keys = {taint.key for taint in taints}
@@ -352,7 +356,7 @@ def _resource_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
             absent.append(f"no node has the resource {resource}{meant}")
         elif most < wanted:
             name = min(info.name for info, (there, _) in zip(infos, amounts, strict=True) if there == most)
-            asks, has = f"the pod asks for {_amount(resource, wanted)}", _amount(resource, most)
+            asks, has = f"the pod asks for {_format_amount(resource, wanted)}", _format_amount(resource, most)
             other = _why_not_on_largest(self, infos, resource, wanted)
             if len(infos) == 1:
                 large.append(f"node {name} is not that large, even empty: {asks}, the node has {has}{other}")
@@ -367,7 +371,7 @@ def _resource_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         return Cause("NoNodeLargeEnough", "; ".join(large))
     if short:
         return _shortage_cause(short, len(infos))
-    together = " and ".join(_amount(name, number) for name, number in asked.items() if name != PODS)
+    together = " and ".join(_format_amount(name, number) for name, number in asked.items() if name != PODS)
     return Cause("Fragmented", f"no single node has {together} free together, though some have each")
 
 
@@ -377,7 +381,7 @@ def _why_not_on_largest(self: Placement, infos: Sequence[NodeInfo], resource: st
     info = self.view.engine.cluster.node(name) if len(infos) < len(self.view.engine.cluster) else None
     if info is None or self.view.engine.cluster.resources.amounts(resource, info.row)[0] < wanted:
         return ""
-    why = self.rejection(info)
+    why = self.describe_rejection(info)
     return f"; node {name} is, and against it: {why}" if why else ""
 
 
@@ -390,32 +394,32 @@ def _shortage_cause(short: list[tuple[str, int, int, int, str]], nodes: int) -> 
         elif total >= wanted and nodes > 1:
             is_fragmented = True
             parts.append(
-                f"enough {resource} in sum, on no single node: the pod asks for {_amount(resource, wanted)},"
-                f" {_amount(resource, total)} are free in total, at most {_amount(resource, max(free, 0))}"
-                f" on one ({name})"
+                f"enough {resource} in sum, on no single node: the pod asks for {_format_amount(resource, wanted)},"
+                f" {_format_amount(resource, total)} are free in total,"
+                f" at most {_format_amount(resource, max(free, 0))} on one ({name})"
             )
         else:
             parts.append(
-                f"not enough {resource}: the pod asks for {_amount(resource, wanted)},"
-                f" at most {_amount(resource, max(free, 0))} is free ({name})"
+                f"not enough {resource}: the pod asks for {_format_amount(resource, wanted)},"
+                f" at most {_format_amount(resource, max(free, 0))} is free ({name})"
             )
     return Cause("Fragmented" if is_fragmented else "NotEnoughResources", "; ".join(parts))
 
 
-def _amount(resource: str, number: int) -> str:
+def _format_amount(resource: str, number: int) -> str:
     if resource == PODS:
         return f"{number} pods"
-    return f"{amount(resource, number)} {resource}"
+    return f"{format_amount(resource, number)} {resource}"
 
 
 def _port_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     held = [(port, pod) for info in infos for port, pod in self.view.port_holders(info)]
     if not held:
         return None
-    ports = listed([f"{port.port}/{port.protocol}" for port, _ in held])
+    ports = join_names([f"{port.port}/{port.protocol}" for port, _ in held])
     holders = list({id(pod): pod for _, pod in held}.values())
     siblings = all(self.view.is_sibling(pod) for pod in holders)
-    whom = f"a pod of this workload, and there are {len(infos)}" if siblings else pods_named(holders)
+    whom = f"a pod of this workload, and there are {len(infos)}" if siblings else join_pod_names(holders)
     where = "every node" if len(infos) > 1 else f"node {infos[0].name}"
     return Cause("HostPortTaken", f"host port {ports} is taken on {where}, by {whom}")
 
@@ -430,29 +434,32 @@ def _pod_affinity_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | N
     first = next((each for found in apart for each in found), None)
     if first is None:
         return None
-    key, selector = first.term.topology_key, term_text(first.term)
+    key, selector = first.term.topology_key, format_selector_of(first.term)
     if all(any(each.domain is None for each in found) for found in apart):
         meant = did_you_mean(self.facts.similar_label(key))
         return Cause("NoTopologyLabel", f"no node has the label `{key}` that pod affinity needs{meant}")
     if "affinity" in kinds and all(any(each.kind == "affinity" for each in found) for found in apart):
         where = sorted(view.domains_with_pods(first.index))
-        there = f"such pods are only in {listed(where)}" if where else "no such pod runs"
+        there = f"such pods are only in {join_names(where)}" if where else "no such pod runs"
         if (peer := view.misspelled_peer(first.index)) is not None:
             there += did_you_mean(f"{peer[0]}={peer[2]}")
         elif elsewhere := view.namespaces_with_peers(first.index):
-            there += f" in namespace {listed(sorted(first.term.namespaces))}, but in {listed(sorted(elsewhere))}"
+            there += (
+                f" in namespace {join_names(sorted(first.term.namespaces))}, but in {join_names(sorted(elsewhere))}"
+            )
         return Cause("NoAffinityPeer", f"no node left is in the same {key} as a pod with {selector}: {there}")
     holders = [pod for found in apart for each in found for pod in each.holders]
     domains = {each.domain for found in apart for each in found if each.domain is not None}
     if "anti-affinity" in kinds and kinds <= {"anti-affinity", "existing"}:
         siblings = all(view.is_sibling(pod) for pod in holders)
-        whose = "of this workload" if siblings else f"with {selector} ({pods_named(holders)})"
+        whose = "of this workload" if siblings else f"with {selector} ({join_pod_names(holders)})"
         count = f"there are {len(domains)}, one too few" if siblings else f"that is so in all {len(domains)}"
         return Cause("AntiAffinity", f"anti-affinity: every {key} already has a pod {whose}, {count}")
     if kinds == {"existing"}:
         return Cause(
             "AntiAffinityOfOthers",
-            f"the anti-affinity of pods that run keeps this one out of every {key}: {pods_named(holders)} ({selector})",
+            f"the anti-affinity of pods that run keeps this one out of every {key}:"
+            f" {join_pod_names(holders)} ({selector})",
         )
     return None
 
@@ -475,7 +482,7 @@ def _spread_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     counts = {each.domain: each.count for each in broken if each.constraint.topology_key == key and each.domain}
     there = ", ".join(f"{domain} has {number}" for domain, number in sorted(counts.items())[:_MOST_VALUES])
     text = f"spread over {key} with maxSkew {skew}: {there}, and {first.least_domain} only {first.least},"
-    text += f" where no node fits{self.rejection_in_domain(key, first.least_domain)}"
+    text += f" where no node fits{self.describe_rejection_in_domain(key, first.least_domain)}"
     old = self.view.old_pods_counted(first.index)
     if old:
         text += f"; {old} of them are old pods of the rollout, which the constraint counts too"
@@ -491,7 +498,7 @@ _DESCRIBERS: Mapping[str, Describe | None] = {
     "NodeUnschedulable": _cordon_cause,
     "TaintToleration": _taint_cause,
     "VolumeRestrictions": lambda self, infos: storage.restrictions_cause(self.view, infos),
-    "DynamicResources": lambda self, infos: devices.lacking_cause(self.view, infos),
+    "DynamicResources": lambda self, infos: devices.missing_devices_cause(self.view, infos),
     "NodePorts": _port_cause,
     "NodeResourcesFit": _resource_cause,
     "NodeVolumeLimits": None,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from mooring.advisor.explain.images import PulledImages, containers_of
 from mooring.advisor.explain.results import Cause
-from mooring.advisor.explain.wording import did_you_mean, pods_named
+from mooring.advisor.explain.wording import did_you_mean, join_pod_names
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Node, PersistentVolumeClaim, Pod
@@ -28,15 +28,15 @@ _PRESSURES = {
 }
 
 
-def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
+def not_running_cause(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     """Return the cause why a pod with a node does not run; None if it runs, has succeeded, or has only just started."""
     if pod.status.phase == "Failed":
-        why = pod.status.message or ended_badly(pod) or pod.status.reason or "its containers failed"
+        why = pod.status.message or failure_text(pod) or pod.status.reason or "its containers failed"
         head = f"{pod.status.reason}: " if pod.status.reason and pod.status.reason not in why else ""
         return Cause(pod.status.reason or "Failed", f"the pod failed: {head}{why}")
     node = snapshot.find(Node, "", pod.spec.node_name)
     if node is None and not snapshot.unread("nodes") and snapshot.all(Node):
-        return node_gone(pod.spec.node_name)
+        return node_gone_cause(pod.spec.node_name)
     if pod.status.phase == "Succeeded":
         return None
     if node is not None and (why := why_not_ready(node, now)):
@@ -51,7 +51,7 @@ def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     return _start_cause(snapshot, pod, now)
 
 
-def node_gone(name: str) -> Cause:
+def node_gone_cause(name: str) -> Cause:
     """Return the cause for a pod whose node was deleted or never existed."""
     return Cause("NodeGone", f"node {name} does not exist (any more), and no scheduler tries the pod again")
 
@@ -63,12 +63,12 @@ def why_not_ready(node: Node, now: datetime) -> str:
     if ready is None or ready.status == "True":
         return ""
     if ready.status == "Unknown":
-        since = ago(ready.last_heartbeat_time or ready.last_transition_time, now)
+        since = format_age(ready.last_heartbeat_time or ready.last_transition_time, now)
         return f"node {name} is not ready: its kubelet has not reported{f' for {since}' if since else ''}"
     return f"node {name} is not ready: {ready.message or ready.reason or 'its kubelet says so'}"
 
 
-def pressures(node: Node) -> list[str]:
+def pressure_texts(node: Node) -> list[str]:
     """Return a text for each pressure condition that is true on a node, such as memory pressure."""
     return [
         f"node {node.metadata.name} {_PRESSURES[each.type]}"
@@ -77,7 +77,7 @@ def pressures(node: Node) -> list[str]:
     ]
 
 
-def ago(text: str | None, now: datetime) -> str:
+def format_age(text: str | None, now: datetime) -> str:
     """Format how long ago a timestamp was: `5 min`; empty if there is none."""
     seconds = seconds_since(text, now)
     if seconds is None:
@@ -97,7 +97,7 @@ def seconds_since(text: str | None, now: datetime) -> float | None:
 
 def _container_causes(snapshot: Snapshot, pod: Pod) -> Iterator[Cause]:
     sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
-    for status, is_init in _statuses_of(pod):
+    for status, is_init in _container_statuses(pod):
         word = "init container" if is_init else "container"
         waiting, ended = status.state.waiting, status.state.terminated
         if waiting is not None and waiting.reason not in _STARTING:
@@ -114,8 +114,8 @@ def _waiting_container_cause(snapshot: Snapshot, pod: Pod, word: str, status: Co
     why = f": {waiting.message}" if waiting.message else ""
     if waiting.reason in IMAGE_CAUSES:
         image = next((each.image for each in containers_of(pod.spec) if each.name == status.name), status.image)
-        known = snapshot.derived(PulledImages.of)
-        meant = known.meant_by(image)
+        known = snapshot.derived(PulledImages.from_snapshot)
+        meant = known.find_meant_image(image)
         hint = did_you_mean(meant.name) if meant is not None and meant.is_misspelling else ""
         if place := known.place_of(image):
             hint = f"; {place} has it, so that its name is right"
@@ -130,7 +130,7 @@ def _waiting_container_cause(snapshot: Snapshot, pod: Pod, word: str, status: Co
     return Cause(waiting.reason, f"{word} {status.name} waits: {waiting.reason}{why}")
 
 
-def _statuses_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
+def _container_statuses(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
     yield from ((each, True) for each in pod.status.init_container_statuses)
     yield from ((each, False) for each in pod.status.container_statuses)
 
@@ -145,9 +145,9 @@ def _exit_text(status: ContainerStatus) -> str:
     return f"exit code {ended.exit_code}{f' ({ended.reason})' if ended.reason not in ('', 'Error') else ''}{why}"
 
 
-def ended_badly(pod: Pod) -> str:
+def failure_text(pod: Pod) -> str:
     """Return the first failed container of a pod and its exit code as text; empty if none has failed."""
-    for status, is_init in _statuses_of(pod):
+    for status, is_init in _container_statuses(pod):
         if status.state.terminated is not None and status.state.terminated.exit_code:
             return f"{'init ' if is_init else ''}container {status.name}: {_exit_text(status)}"
     return ""
@@ -177,7 +177,7 @@ def _deletion_cause(pod: Pod, now: datetime) -> Cause | None:
         return None
     names = ", ".join(pod.metadata.finalizers)
     held = f"its finalizers {names} hold it" if names else "its node does not confirm it"
-    since = ago(pod.metadata.deletion_timestamp, now)
+    since = format_age(pod.metadata.deletion_timestamp, now)
     return Cause("StuckTerminating", f"the pod should be gone since {since}: {held}")
 
 
@@ -186,7 +186,10 @@ def _claim_in_use_cause(snapshot: Snapshot, pod: Pod) -> Cause | None:
     for claim, holders in holders_of_claims(snapshot, pod).items():
         elsewhere = [each for each in holders if each.spec.node_name != pod.spec.node_name]
         if elsewhere:
-            text = f"claim {claim} may be used on one node only (ReadWriteOnce), and {pods_named(elsewhere)} uses it on"
+            text = (
+                f"claim {claim} may be used on one node only (ReadWriteOnce),"
+                f" and {join_pod_names(elsewhere)} uses it on"
+            )
             return Cause("ClaimInUse", f"{text} node {elsewhere[0].spec.node_name}")
     return None
 
@@ -225,6 +228,8 @@ def _start_cause(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
         return None
     if (held := _claim_in_use_cause(snapshot, pod)) is not None:
         return held
-    waits = next((each.state.waiting.reason for each, _ in _statuses_of(pod) if each.state.waiting is not None), "")
+    waits = next(
+        (each.state.waiting.reason for each, _ in _container_statuses(pod) if each.state.waiting is not None), ""
+    )
     what = "its kubelet has not started it" if not waits else f"its containers are still being created ({waits})"
-    return Cause("NotStarted", f"the pod has node {pod.spec.node_name} since {ago(since, now)}, and {what}")
+    return Cause("NotStarted", f"the pod has node {pod.spec.node_name} since {format_age(since, now)}, and {what}")

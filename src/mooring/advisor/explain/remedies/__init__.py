@@ -14,35 +14,35 @@ from mooring.advisor.explain.view import View
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
-__all__ = ["Remedy", "remedies"]
+__all__ = ["Remedy", "remedies_for"]
 
 
-def _gates(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def _gate_remedies(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     names = ", ".join(gate.name for gate in view.pod.spec.scheduling_gates)
     summary = f"remove the scheduling gate {names}"
     yield Remedy("open gates", BOUND, summary, edit=set_fields(scheduling_gates=[]))
 
 
 _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] = {
-    "SchedulingGates": _gates,
-    "NodeUnschedulable": nodes.unschedulable,
-    "NodeName": nodes.node_name,
-    "TaintToleration": nodes.taints,
-    "NodeAffinity": nodes.affinity,
-    "NodeDeclaredFeatures": nodes.declared_features,
-    "NodePorts": nodes.ports,
-    "NodeResourcesFit": nodes.resources,
-    "VolumeRestrictions": storage.restrictions,
-    "VolumeBinding": storage.binding,
-    "VolumeZone": storage.zone,
-    "NodeVolumeLimits": storage.limits,
-    "PodTopologySpread": pods.spread,
-    "InterPodAffinity": pods.affinity,
-    "DynamicResources": devices.devices,
+    "SchedulingGates": _gate_remedies,
+    "NodeUnschedulable": nodes.cordon_remedies,
+    "NodeName": nodes.node_name_remedies,
+    "TaintToleration": nodes.taint_remedies,
+    "NodeAffinity": nodes.node_affinity_remedies,
+    "NodeDeclaredFeatures": nodes.feature_remedies,
+    "NodePorts": nodes.port_remedies,
+    "NodeResourcesFit": nodes.resource_remedies,
+    "VolumeRestrictions": storage.restriction_remedies,
+    "VolumeBinding": storage.binding_remedies,
+    "VolumeZone": storage.zone_remedies,
+    "NodeVolumeLimits": storage.limit_remedies,
+    "PodTopologySpread": pods.spread_remedies,
+    "InterPodAffinity": pods.pod_affinity_remedies,
+    "DynamicResources": devices.device_remedies,
 }
 
 
-def remedies(view: View, info: NodeInfo, status: Status) -> list[Remedy]:
+def remedies_for(view: View, info: NodeInfo, status: Status) -> list[Remedy]:
     """Return changes that may resolve a plugin's rejection of a node, the smallest first; none for unknown plugins."""
     found = _BY_PLUGIN.get(status.plugin)
     if found is None:

@@ -7,11 +7,11 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.patches import kubectl
+from mooring.advisor.explain.patches import kubectl_command
 from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, Edit
 from mooring.advisor.explain.results import Cause, Change, Suggestion
-from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, pod_change
+from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, build_pod_change
 from mooring.advisor.explain.subject import Subject, set_fields
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
@@ -39,38 +39,40 @@ class Context:
     def namespace(self) -> str:
         return self.pod.metadata.namespace
 
-    def edit(self, summary: str, size: int, edit: Edit, caveat: str = "") -> Iterator[Candidate]:
+    def edit_pod(self, summary: str, size: int, edit: Edit, caveat: str = "") -> Iterator[Candidate]:
         """Yield the candidate that edits the pod's spec or its template; nothing if the edit changes nothing."""
-        after = self.subject.edited(edit)
+        after = self.subject.with_edited_pod(edit)
         if after is not None:
-            yield self.candidate(summary, size, [pod_change(self.subject, after)], after, caveat=caveat)
+            yield self.build_candidate(summary, size, [build_pod_change(self.subject, after)], after, caveat=caveat)
 
     def edit_workload(
         self, summary: str, size: int, edit: Callable[[Any], bool], command: str = "", caveat: str = ""
     ) -> Iterator[Candidate]:
         """Yield the candidate that edits the workload's own spec; nothing if the edit changes nothing."""
-        after = self.subject.with_source(lambda source: edit(source.spec))
+        after = self.subject.with_edited_source(lambda source: edit(source.spec))
         if after is not None:
-            change = patches.modification(self.subject.source, after.source, command)
-            yield self.candidate(summary, size, [change], after, caveat=caveat)
+            change = patches.patch_change(self.subject.source, after.source, command)
+            yield self.build_candidate(summary, size, [change], after, caveat=caveat)
 
-    def create(self, summary: str, obj: Resource, caveat: str = "") -> Iterator[Candidate]:
-        yield self.candidate(summary, LARGE, [patches.creation(obj)], put=(obj,), caveat=caveat)
+    def create_object(self, summary: str, obj: Resource, caveat: str = "") -> Iterator[Candidate]:
+        yield self.build_candidate(summary, LARGE, [patches.create_change(obj)], put=(obj,), caveat=caveat)
 
-    def modify(
+    def modify_object(
         self, summary: str, size: int, before: Resource, after: Resource, caveat: str = ""
     ) -> Iterator[Candidate]:
-        change = patches.modification(before, after)
+        change = patches.patch_change(before, after)
         patch = [each for each in change.patch if not each["path"].startswith("/status")]
         change = structs.replace(change, patch=patch, command=patches.patch_command(change.target, patch))
-        yield self.candidate(summary, size, [change], put=(after,), caveat=caveat)
+        yield self.build_candidate(summary, size, [change], put=(after,), caveat=caveat)
 
-    def scale(self, replicas: int) -> Iterator[Candidate]:
+    def scale_to(self, replicas: int) -> Iterator[Candidate]:
         """Yield the candidate that scales the workload; nothing for kinds without replicas or without a change."""
         source, meta = self.subject.source, self.subject.source.metadata
         if isinstance(source, _REPLICATED) and replicas != source.spec.replicas:
             kind = source.kind.lower()
-            command = kubectl("scale", f"{kind}/{meta.name}", f"--replicas={replicas}", namespace=meta.namespace)
+            command = kubectl_command(
+                "scale", f"{kind}/{meta.name}", f"--replicas={replicas}", namespace=meta.namespace
+            )
             summary = f"scale {kind} {meta.name} to {replicas}"
             yield from self.edit_workload(summary, MODEST + 1, set_fields(replicas=replicas), command)
 
@@ -80,9 +82,9 @@ class Context:
             replicas = sum(bool(pod.spec.node_name) for pod in self.subject.siblings)
         source = self.subject.source
         if isinstance(source, _REPLICATED) and 0 < replicas < (source.spec.replicas or 1):
-            yield from self.scale(replicas)
+            yield from self.scale_to(replicas)
 
-    def candidate(
+    def build_candidate(
         self,
         summary: str,
         size: int,

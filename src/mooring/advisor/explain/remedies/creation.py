@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from mooring.advisor.explain.causes.creation import missing_claims
+from mooring.advisor.explain.causes.creation import claims_to_create
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES
 from mooring.advisor.explain.images import containers_of
-from mooring.advisor.explain.patches import kubectl
+from mooring.advisor.explain.patches import kubectl_command
 from mooring.advisor.explain.remedies import waiting
 from mooring.advisor.explain.remedies.context import Context
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL
@@ -67,8 +67,8 @@ def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missin
 # -- quotas and limits
 
 
-def _quota(context: Context) -> Iterator[Candidate]:
-    claims_left = missing_claims(context.snapshot, context.subject.source, context.pod)
+def _raise_quota(context: Context) -> Iterator[Candidate]:
+    claims_left = claims_to_create(context.snapshot, context.subject.source, context.pod)
     refused = [each for each in claims_left if f"claim {each.metadata.name} " in context.cause.text]
     asked = NamespaceRules().compute_usage(refused[0] if refused else context.pod)
     for quota in context.snapshot.all(ResourceQuota):
@@ -86,10 +86,10 @@ def _quota(context: Context) -> Iterator[Candidate]:
                 words.append(f"{name} from {hard} to {wanted}")
         if words:
             summary = f"raise quota {quota.metadata.name}: {' and '.join(words)}"
-            yield from context.modify(summary, MODEST, quota, after)
+            yield from context.modify_object(summary, MODEST, quota, after)
     source = context.subject.asked
     if isinstance(source, _REPLICATED) and source.spec.replicas and source.spec.replicas > context.missing:
-        yield from context.scale(source.spec.replicas - context.missing)
+        yield from context.scale_to(source.spec.replicas - context.missing)
 
 
 def _add_times(used: Quantity, need: Quantity, times: int) -> Quantity:
@@ -110,10 +110,10 @@ def _add_requests(context: Context) -> Iterator[Candidate]:
 
     words = [word for name in _USUAL for word in (f"requests.{name}", f"limits.{name}") if word in text]
     shown = " and ".join(words) or "requests"
-    yield from context.edit(f"give each container {shown} (100m cpu, 128Mi memory where it has none)", SMALL, edit)
+    yield from context.edit_pod(f"give each container {shown} (100m cpu, 128Mi memory where it has none)", SMALL, edit)
 
 
-def _limit_range(context: Context) -> Iterator[Candidate]:
+def _stay_in_limit_range(context: Context) -> Iterator[Candidate]:
     limits = [
         item
         for each in context.snapshot.all(LimitRange)
@@ -131,13 +131,13 @@ def _limit_range(context: Context) -> Iterator[Candidate]:
                 _keep_in_bounds(container, item, words)
         return bool(words)
 
-    for claim in missing_claims(context.snapshot, context.subject.source, context.pod):
-        yield from _claim_limits(context, claim)
+    for claim in claims_to_create(context.snapshot, context.subject.source, context.pod):
+        yield from _widen_limit_range(context, claim)
     if limits and edit(copy_of(context.pod.spec)):
-        yield from context.edit(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
+        yield from context.edit_pod(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
 
 
-def _claim_limits(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
+def _widen_limit_range(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
     """Suggest to widen each LimitRange that refuses a claim: a StatefulSet's claim templates cannot be changed."""
     asked = claim.spec.resources.requests.get("storage")
     for each in context.snapshot.all(LimitRange):
@@ -149,7 +149,7 @@ def _claim_limits(context: Context, claim: PersistentVolumeClaim) -> Iterator[Ca
                     bounds["storage"] = asked
                     words.append(f"{word} storage of claims from {bound} to {asked}")
         if words:
-            yield from context.modify(
+            yield from context.modify_object(
                 f"let LimitRange {each.metadata.name} allow it: {' and '.join(words)}", MODEST, each, after
             )
 
@@ -199,7 +199,7 @@ def _keep_in_bounds(container: Any, item: Any, words: list[str]) -> None:
 
 
 def _meet_pod_security(context: Context) -> Iterator[Candidate]:
-    yield from context.edit(
+    yield from context.edit_pod(
         "meet the Pod Security level: run without privileges (see the patch)",
         SMALL,
         _drop_privileges,
@@ -254,68 +254,68 @@ def _correct_names(
         if meant := similar(name, names):
             find = partial(_objects_with_name, holders, field, name)
             edit = set_fields_in(find, **{field: meant}, **others)
-            yield from context.edit(f"correct {label} {name} to {meant}", BOUND, edit)
+            yield from context.edit_pod(f"correct {label} {name} to {meant}", BOUND, edit)
 
 
 def _objects_with_name(holders: Callable[[PodSpec], Iterable[Any]], field: str, name: str, spec: PodSpec) -> list[Any]:
     return [each for each in holders(spec) if getattr(each, field) in (name, "")]  # empty: the server sets it
 
 
-def _names_of(context: Context, kind: type[Resource]) -> list[str]:
+def _existing_names(context: Context, kind: type[Resource]) -> list[str]:
     every = (each.metadata for each in context.snapshot.all(kind))
     return [each.name for each in every if each.namespace in ("", context.namespace)]
 
 
-def _priority_class(context: Context) -> Iterator[Candidate]:
+def _fix_priority_class(context: Context) -> Iterator[Candidate]:
     name = context.pod.spec.priority_class_name
-    known = [each for each in _names_of(context, PriorityClass) if not each.startswith("system-")]
+    known = [each for each in _existing_names(context, PriorityClass) if not each.startswith("system-")]
     cleared: dict[str, Any] = {"priority": None, "preemption_policy": None}
     yield from _correct_names(context, known, "priorityClassName", "priority_class_name", **cleared)
-    yield from context.edit(f"drop priorityClassName {name}", MODEST, set_fields(priority_class_name="", **cleared))
+    yield from context.edit_pod(f"drop priorityClassName {name}", MODEST, set_fields(priority_class_name="", **cleared))
     new = PriorityClass(metadata=ObjectMeta(name=name), value=1000)
-    yield from context.create(f"create PriorityClass {name} (value 1000)", new)
+    yield from context.create_object(f"create PriorityClass {name} (value 1000)", new)
 
 
-def _runtime_class(context: Context) -> Iterator[Candidate]:
-    yield from _correct_names(context, _names_of(context, RuntimeClass), "runtimeClassName", "runtime_class_name")
+def _fix_runtime_class(context: Context) -> Iterator[Candidate]:
+    yield from _correct_names(context, _existing_names(context, RuntimeClass), "runtimeClassName", "runtime_class_name")
     summary = f"drop runtimeClassName {context.pod.spec.runtime_class_name or ''}"
     caveat = "the containers then run with the default runtime of the node"
-    yield from context.edit(summary, MODEST, set_fields(runtime_class_name=None), caveat)
+    yield from context.edit_pod(summary, MODEST, set_fields(runtime_class_name=None), caveat)
 
 
-def _node_gone(context: Context) -> Iterator[Candidate]:
+def _drop_node_name(context: Context) -> Iterator[Candidate]:
     wanted = context.pod.spec.node_name
     edit = set_fields_in(lambda spec: [spec] if spec.node_name == wanted else [], node_name="")
-    yield from context.edit(f"let the scheduler choose: drop spec.nodeName {wanted}", BOUND, edit)
+    yield from context.edit_pod(f"let the scheduler choose: drop spec.nodeName {wanted}", BOUND, edit)
 
 
-def _claim_name(context: Context) -> Iterator[Candidate]:
-    known = _names_of(context, PersistentVolumeClaim)
+def _correct_claim_name(context: Context) -> Iterator[Candidate]:
+    known = _existing_names(context, PersistentVolumeClaim)
     yield from _correct_names(context, known, "claimName", "claim_name", claim_sources)
 
 
-def _device_claim_name(context: Context) -> Iterator[Candidate]:
+def _correct_device_claim_name(context: Context) -> Iterator[Candidate]:
     for kind, field in (
         (ResourceClaim, "resource_claim_name"),
         (ResourceClaimTemplate, "resource_claim_template_name"),
     ):
-        known = _names_of(context, kind)
+        known = _existing_names(context, kind)
         yield from _correct_names(context, known, kind.__name__, field, lambda spec: spec.resource_claims)
 
 
-def _service_account(context: Context) -> Iterator[Candidate]:
-    name, known = context.pod.spec.service_account_name, _names_of(context, ServiceAccount)
+def _fix_service_account(context: Context) -> Iterator[Candidate]:
+    name, known = context.pod.spec.service_account_name, _existing_names(context, ServiceAccount)
     meant = similar(name, known)
     old: dict[str, Any] = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
     yield from _correct_names(context, known, "serviceAccountName", "service_account_name", **old)
     new = ServiceAccount(metadata=ObjectMeta(name=name, namespace=context.namespace))
-    yield from context.create(f"create ServiceAccount {context.namespace}/{name}", new)
+    yield from context.create_object(f"create ServiceAccount {context.namespace}/{name}", new)
 
 
 # -- policies and webhooks
 
 
-def _policy(context: Context) -> Iterator[Candidate]:
+def _warn_instead_of_deny(context: Context) -> Iterator[Candidate]:
     verdict = context.snapshot.derived(policies_of).verdict(context.pod)
     for denial in verdict.denials[:1]:
         binding = context.snapshot.find(ValidatingAdmissionPolicyBinding, "", denial.binding)
@@ -323,7 +323,7 @@ def _policy(context: Context) -> Iterator[Candidate]:
             after = copy_of(binding)
             kept = [each for each in binding.spec.validation_actions if each not in ("Deny", "Warn")]
             after.spec.validation_actions = [*kept, "Warn"]
-            yield from context.modify(
+            yield from context.modify_object(
                 f"let the policy binding {denial.binding} warn instead of deny",
                 LARGE,
                 binding,
@@ -332,7 +332,7 @@ def _policy(context: Context) -> Iterator[Candidate]:
             )
 
 
-def _webhook(context: Context) -> Iterator[Candidate]:
+def _ignore_webhook_failures(context: Context) -> Iterator[Candidate]:
     configurations: tuple[MutatingWebhookConfiguration | ValidatingWebhookConfiguration, ...] = (
         *context.snapshot.all(MutatingWebhookConfiguration),
         *context.snapshot.all(ValidatingWebhookConfiguration),
@@ -343,7 +343,7 @@ def _webhook(context: Context) -> Iterator[Candidate]:
         for each in meant:
             each.failure_policy = "Ignore"
         if meant:
-            yield from context.modify(
+            yield from context.modify_object(
                 f"let webhook {meant[0].name} be skipped while it does not answer (failurePolicy: Ignore)",
                 LARGE,
                 configuration,
@@ -355,13 +355,13 @@ def _webhook(context: Context) -> Iterator[Candidate]:
 # -- workloads that create nothing
 
 
-def _resume(context: Context) -> Iterator[Candidate]:
+def _resume_deployment(context: Context) -> Iterator[Candidate]:
     meta = context.subject.source.metadata
-    command = kubectl("rollout", "resume", f"deployment/{meta.name}", namespace=meta.namespace)
+    command = kubectl_command("rollout", "resume", f"deployment/{meta.name}", namespace=meta.namespace)
     yield from context.edit_workload(f"resume deployment {meta.name}", BOUND, set_fields(paused=False), command)
 
 
-def _unsuspend(context: Context) -> Iterator[Candidate]:
+def _unsuspend_job(context: Context) -> Iterator[Candidate]:
     source = context.subject.source
     if isinstance(source, Job | CronJob):
         summary = f"resume {source.kind.lower()} {source.metadata.name}"
@@ -371,7 +371,7 @@ def _unsuspend(context: Context) -> Iterator[Candidate]:
 # -- neighbours
 
 
-def _too_few_domains(context: Context) -> Iterator[Candidate]:
+def _relax_anti_affinity(context: Context) -> Iterator[Candidate]:
     """Suggest to scale down to one pod per domain, or to make the required anti-affinity a preference."""
     source = context.subject.source
     yield from context.scale_down()
@@ -395,7 +395,7 @@ def _too_few_domains(context: Context) -> Iterator[Candidate]:
     yield from context.edit_workload(summary, LARGE, edit)
 
 
-def _host_ports(context: Context) -> Iterator[Candidate]:
+def _avoid_host_ports(context: Context) -> Iterator[Candidate]:
     """Suggest to scale down to the nodes with a free host port, or to remove the host port."""
     scaled = list(context.scale_down())
     if not scaled:
@@ -407,35 +407,35 @@ def _host_ports(context: Context) -> Iterator[Candidate]:
         return [] if spec.host_network else every
 
     caveat = "the pods are then reached by a Service, not by the address of their node"
-    yield from context.edit("drop the host port", LARGE - 1, set_fields_in(ports, host_port=0), caveat)
+    yield from context.edit_pod("drop the host port", LARGE - 1, set_fields_in(ports, host_port=0), caveat)
 
 
 _BY_CAUSE: Mapping[str, Callable[[Context], Iterator[Candidate]]] = {
-    "QuotaExceeded": _quota,
+    "QuotaExceeded": _raise_quota,
     "QuotaNeedsRequests": _add_requests,
-    "LimitRange": _limit_range,
+    "LimitRange": _stay_in_limit_range,
     "PodSecurity": _meet_pod_security,
-    "MissingPriorityClass": _priority_class,
-    "MissingServiceAccount": _service_account,
-    "MissingRuntimeClass": _runtime_class,
-    "MissingClaim": _claim_name,
-    "MissingResourceClaim": _device_claim_name,
-    "MissingResourceClaimTemplate": _device_claim_name,
-    "PolicyDenied": _policy,
-    "WebhookDown": _webhook,
-    "Paused": _resume,
-    "Suspended": _unsuspend,
+    "MissingPriorityClass": _fix_priority_class,
+    "MissingServiceAccount": _fix_service_account,
+    "MissingRuntimeClass": _fix_runtime_class,
+    "MissingClaim": _correct_claim_name,
+    "MissingResourceClaim": _correct_device_claim_name,
+    "MissingResourceClaimTemplate": _correct_device_claim_name,
+    "PolicyDenied": _warn_instead_of_deny,
+    "WebhookDown": _ignore_webhook_failures,
+    "Paused": _resume_deployment,
+    "Suspended": _unsuspend_job,
     "NoParallelism": lambda context: context.edit_workload(
         f"let job {context.subject.source.metadata.name} run one pod at a time", BOUND, set_fields(parallelism=1)
     ),
-    "NoReplicas": lambda context: context.scale(1),
-    "AntiAffinity": _too_few_domains,
+    "NoReplicas": lambda context: context.scale_to(1),
+    "AntiAffinity": _relax_anti_affinity,
     "NoDevices": Context.scale_down,
-    "HostPortTaken": _host_ports,
-    "NodeGone": _node_gone,
-    **dict.fromkeys(IMAGE_CAUSES, waiting.pulls),
-    "CrashLoopBackOff": waiting.undo,
-    "CreateContainerConfigError": waiting.undo,
-    "NotProvisioned": waiting.provisioning,
-    "ClaimInUse": waiting.in_use,
+    "HostPortTaken": _avoid_host_ports,
+    "NodeGone": _drop_node_name,
+    **dict.fromkeys(IMAGE_CAUSES, waiting.image_remedies),
+    "CrashLoopBackOff": waiting.undo_rollout,
+    "CreateContainerConfigError": waiting.undo_rollout,
+    "NotProvisioned": waiting.provisioning_remedies,
+    "ClaimInUse": waiting.claim_in_use_remedies,
 }

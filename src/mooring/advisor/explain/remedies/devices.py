@@ -5,8 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.devices import RequestDevices, claims_of, driver_of, pods_with_devices, requests_on
-from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods, object_change
+from mooring.advisor.explain.devices import (
+    RequestDevices,
+    device_requests_on,
+    driver_of,
+    pods_with_devices,
+    resource_claims_of,
+)
+from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods, with_object_change
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import nearest, similar
@@ -39,16 +45,16 @@ _MOST_DEVICES = 128
 DeviceAmount = ExactDeviceRequest | DeviceSubRequest
 
 
-def devices(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    yield from _missing_claims(view)
-    yield from _missing_classes(view)
-    yield from _silent_drivers(view, info)
-    for found in requests_on(view, info.name):
+def device_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    yield from _create_missing_claims(view)
+    yield from _fix_missing_classes(view)
+    yield from _fix_silent_drivers(view, info)
+    for found in device_requests_on(view, info.name):
         if not found.is_enough:
-            yield from _for_request(view, found)
+            yield from _remedies_for_request(view, found)
 
 
-def _for_request(view: View, found: RequestDevices) -> Iterator[Remedy]:
+def _remedies_for_request(view: View, found: RequestDevices) -> Iterator[Remedy]:
     name, count = f"request {found.request.name} of claim {full_name(found.claim)}", len(found.free)
     if count and not found.request.wants_all:
         idea = Remedy("fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}")
@@ -59,7 +65,7 @@ def _for_request(view: View, found: RequestDevices) -> Iterator[Remedy]:
         yield _change_claim(
             view, found.claim, idea, _edit_request(found, lambda asked: _drop_selector(asked, expression))
         )
-    taints = found.taints()
+    taints = found.untolerated_taints()
     if taints:
         toleration = DeviceToleration(key=taints[0].key, operator="Exists", effect=taints[0].effect)
         idea = Remedy("tolerate device", SMALL + 1, f"let {name} tolerate the device taint {taints[0].key}")
@@ -93,17 +99,17 @@ def _change_claim(
     wanted = entry.resource_claim_template_name if entry is not None else None
     template = view.object(ResourceClaimTemplate, wanted, view.namespace) if wanted else None
     if template is None:
-        return replace(idea, put=(after,), changes=(patches.recreation(claim, after),), caveat=_IMMUTABLE)
+        return replace(idea, put=(after,), changes=(patches.recreate_change(claim, after),), caveat=_IMMUTABLE)
     new = copy_of(template)
     change(new.spec.spec)
-    changes = [patches.recreation(template, new)]
+    changes = [patches.recreate_change(template, new)]
     if isinstance(view.subject.source, Pod):
         edit = (lambda _: True) if view.subject.exists else None  # the pod is created again, for its new claim
         return replace(idea, edit=edit, put=(after, new), changes=tuple(changes), caveat=_KEPT)
     pending = [pod for pod in view.subject.siblings if not pod.spec.node_name]
     if pending:
         names = [pod.metadata.name for pod in pending]
-        command = patches.kubectl("delete", "pod", *names, namespace=view.namespace)
+        command = patches.kubectl_command("delete", "pod", *names, namespace=view.namespace)
         changes.append(Change(target=patches.target_of(pending[0]), action="delete", command=command))
     return replace(idea, put=(after, new), remove=tuple(pending), changes=tuple(changes), caveat=_KEPT)
 
@@ -134,25 +140,25 @@ def _device_requests_in(spec: ResourceClaimSpec) -> Iterator[DeviceAmount]:
         yield from [request.exactly] if request.exactly is not None else request.first_available
 
 
-def _missing_classes(view: View) -> Iterator[Remedy]:
+def _fix_missing_classes(view: View) -> Iterator[Remedy]:
     for claim, name in _wanted_classes(view):
         if view.object(DeviceClass, name) is not None:
             continue
         if meant := similar(name, view.objects(DeviceClass)):
             idea = Remedy("correct class", BOUND, f"correct DeviceClass {name} to {meant}")
-            yield _change_claim(view, claim, idea, _renaming_class(name, meant))
+            yield _change_claim(view, claim, idea, _rename_class_edit(name, meant))
         made = DeviceClass(metadata=ObjectMeta(name=name))
         yield _create_object(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
 
 
 def _wanted_classes(view: View) -> Iterator[tuple[ResourceClaim, str]]:
     """Yield the pod's claims without an allocation, with each DeviceClass that they ask for."""
-    for claim in claims_of(view):
+    for claim in resource_claims_of(view):
         names = dict.fromkeys(each.device_class_name for each in _device_requests_in(claim.spec))
         yield from ((claim, name) for name in names if claim.status.allocation is None)
 
 
-def _silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
+def _fix_silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
     """Suggest what helps if a driver has no ResourceSlices: its right name, another class, or simulated devices."""
     known = {each.spec.driver for each in view.objects(ResourceSlice).values()}
     for claim, name in _wanted_classes(view):
@@ -161,28 +167,30 @@ def _silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
         if found is None or driver in known or (known and not driver):
             continue
         if meant := nearest(driver, known):
-            yield _corrected_driver(found, driver, meant)
+            yield _correct_driver(found, driver, meant)
         for other in sorted(each for each, made in view.objects(DeviceClass).items() if driver_of(made) in known):
             idea = Remedy("other class", LARGE - 1, f"ask for DeviceClass {other} instead of {name}")
-            yield _change_claim(view, claim, idea, _renaming_class(name, other))
+            yield _change_claim(view, claim, idea, _rename_class_edit(name, other))
         if is_simulated(info.node):
-            yield _simulated_devices(view, info, driver or "driver.example.com")
+            yield _publish_simulated_devices(view, info, driver or "driver.example.com")
 
 
-def _corrected_driver(found: DeviceClass, old: str, new: str) -> Remedy:
+def _correct_driver(found: DeviceClass, old: str, new: str) -> Remedy:
     def correct(device_class: DeviceClass) -> None:
         for cel in (each.cel for each in device_class.spec.selectors if each.cel is not None):
             cel.expression = cel.expression.replace(old, new)
 
     summary = f"correct the driver of DeviceClass {found.metadata.name} from {old} to {new}"
-    return object_change(Remedy("correct driver", BOUND, summary), found, correct)
+    return with_object_change(Remedy("correct driver", BOUND, summary), found, correct)
 
 
-def _simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
+def _publish_simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
     """Suggest to create a ResourceSlice of a simulated node, with devices for all pods of the workload."""
     source: Any = view.subject.source
     replicas = getattr(source.spec, "replicas", None) or len(view.subject.siblings) or 1
-    number = replicas * sum(each.count or 1 for claim in claims_of(view) for each in _device_requests_in(claim.spec))
+    number = replicas * sum(
+        each.count or 1 for claim in resource_claims_of(view) for each in _device_requests_in(claim.spec)
+    )
     pool = ResourcePool(name=info.name, generation=1, resource_slice_count=1)
     devices_of = [Device(name=f"device-{each}") for each in range(min(number, _MOST_DEVICES))]
     made = ResourceSlice(
@@ -194,7 +202,7 @@ def _simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
     return _create_object(made, summary, "it stands for the driver, which publishes its own devices")
 
 
-def _renaming_class(old: str, new: str) -> Callable[[ResourceClaimSpec], None]:
+def _rename_class_edit(old: str, new: str) -> Callable[[ResourceClaimSpec], None]:
     def edit(spec: ResourceClaimSpec) -> None:
         for each in _device_requests_in(spec):
             each.device_class_name = new if each.device_class_name == old else each.device_class_name
@@ -202,7 +210,7 @@ def _renaming_class(old: str, new: str) -> Callable[[ResourceClaimSpec], None]:
     return edit
 
 
-def _missing_claims(view: View) -> Iterator[Remedy]:
+def _create_missing_claims(view: View) -> Iterator[Remedy]:
     for entry in view.pod.spec.resource_claims:
         name = entry.resource_claim_name
         if name and view.object(ResourceClaim, name, view.namespace) is None:
@@ -215,5 +223,5 @@ def _missing_claims(view: View) -> Iterator[Remedy]:
 
 
 def _create_object(made: DeviceClass | ResourceClaim | ResourceSlice, summary: str, caveat: str = "") -> Remedy:
-    change = patches.creation(made)
+    change = patches.create_change(made)
     return Remedy("create", LARGE, summary, put=(made,), changes=(change,), caveat=caveat)

@@ -19,11 +19,11 @@ from mooring.advisor.explain.remedies.remedy import (
     add_node,
     delete_pods,
     label_node,
-    object_change,
+    with_object_change,
 )
 from mooring.advisor.explain.subject import set_fields, set_fields_in
-from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, amount, has_conditions, quantity
-from mooring.advisor.explain.wording import shown_requirement
+from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, format_amount, has_conditions, to_quantity
+from mooring.advisor.explain.wording import format_requirement
 from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
 from mooring.api.core_v1 import (
     Container,
@@ -51,20 +51,20 @@ _STATE_CAVEAT = "the node has this taint because something is wrong with it"
 _DEAD = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/network-unavailable")
 
 
-def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def cordon_remedies(_view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     def uncordon(node: Node) -> None:
         node.spec.unschedulable = False
         node.spec.taints = [taint for taint in node.spec.taints if taint.key != _UNSCHEDULABLE]
 
-    command = patches.kubectl("uncordon", info.name)
+    command = patches.kubectl_command("uncordon", info.name)
     idea = Remedy("uncordon", BOUND, f"uncordon node {info.name}")
-    yield object_change(idea, info.node, uncordon, command)
+    yield with_object_change(idea, info.node, uncordon, command)
     toleration = Toleration(key=_UNSCHEDULABLE, operator="Exists", effect="NoSchedule")
     summary, caveat = f"tolerate the taint {_UNSCHEDULABLE}", "nodes are cordoned for a reason"
     yield Remedy("tolerate cordons", LARGE, summary, _add_toleration_edit(toleration), caveat=caveat)
 
 
-def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def node_name_remedies(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     summary = f"let the scheduler choose: drop spec.nodeName {view.pod.spec.node_name}"
     yield Remedy("drop nodeName", SMALL, summary, edit=set_fields(node_name=""))
 
@@ -72,13 +72,13 @@ def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 # -- taints
 
 
-def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    untolerated = view.untolerated(info.node)
+def taint_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    untolerated = view.untolerated_taints(info.node)
     if not untolerated:
         return
     steps = [step for taint in untolerated if (step := _adjust_toleration(view, taint)) is not None]
     if len(steps) == len(untolerated):
-        yield _combine("move bound", steps)
+        yield _combine_remedies("move bound", steps)
     edits = [_add_toleration_edit(_exact_toleration(taint)) for taint in untolerated]
     shown = " and ".join(shown_taint(taint) for taint in untolerated)
     if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
@@ -91,12 +91,12 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         "tolerate",
         (LARGE if is_system or is_control_plane else SMALL) * len(edits),
         f"tolerate the taint {shown}" if len(edits) == 1 else f"tolerate the taints {shown}",
-        edit=_all_of(edits),
+        edit=_apply_all(edits),
         caveat=_STATE_CAVEAT if is_system else _CONTROL_PLANE_CAVEAT if is_control_plane else "",
     )
     yield from _tolerate_range(view, untolerated)
     if not is_system and not is_control_plane:
-        yield _untaint(info.node, untolerated)
+        yield _untaint_remedy(info.node, untolerated)
 
 
 def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
@@ -114,7 +114,7 @@ def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[R
                 effect=each.effect and taint.effect,
                 toleration_seconds=each.toleration_seconds,
             )
-            summary = f"correct the toleration {_shown_toleration(each)} to {_shown_toleration(wanted)}"
+            summary = f"correct the toleration {_format_toleration(each)} to {_format_toleration(wanted)}"
             yield Remedy("correct toleration", BOUND, summary, _replace_toleration_edit(each, wanted))
 
 
@@ -124,7 +124,7 @@ def _is_typo(toleration: Toleration, taint: Taint) -> bool:
     return is_other_effect or (toleration.value != taint.value and bool(similar(toleration.value, [taint.value])))
 
 
-def _shown_toleration(each: Toleration) -> str:
+def _format_toleration(each: Toleration) -> str:
     value = f"={each.value}" if each.value else ""
     return f"{each.key}{value}{f':{each.effect}' if each.effect else ''}"
 
@@ -132,13 +132,13 @@ def _shown_toleration(each: Toleration) -> str:
 def _replace_toleration_edit(old: Toleration, new: Toleration) -> Edit:
     def edit(spec: PodSpec) -> bool:
         before = spec.tolerations
-        spec.tolerations = [new if _is_same(each, old) else each for each in before]
-        return any(_is_same(each, old) for each in before)
+        spec.tolerations = [new if _are_same_toleration(each, old) else each for each in before]
+        return any(_are_same_toleration(each, old) for each in before)
 
     return edit
 
 
-def _is_same(one: Toleration, other: Toleration) -> bool:
+def _are_same_toleration(one: Toleration, other: Toleration) -> bool:
     return (one.key, one.operator, one.value, one.effect) == (other.key, other.operator, other.value, other.effect)
 
 
@@ -160,26 +160,26 @@ def _tolerate_range(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy
     yield Remedy("tolerate range", MODEST, summary, _add_toleration_edit(toleration))
 
 
-def _untaint(node: Node, untolerated: Sequence[Taint]) -> Remedy:
+def _untaint_remedy(node: Node, untolerated: Sequence[Taint]) -> Remedy:
     gone = {(taint.key, taint.effect) for taint in untolerated}
 
     def change(after: Node) -> None:
         after.spec.taints = [taint for taint in after.spec.taints if (taint.key, taint.effect) not in gone]
 
     name, shown = node.metadata.name, [shown_taint(taint) for taint in untolerated]
-    command = patches.kubectl("taint", "node", name, *(f"{text}-" for text in shown))
+    command = patches.kubectl_command("taint", "node", name, *(f"{text}-" for text in shown))
     summary = f"remove {' and '.join(shown)} from node {name}"
     idea = Remedy("untaint", (MODEST + 1) * len(shown), summary, caveat="other pods may then come too")
-    return object_change(idea, node, change, command)
+    return with_object_change(idea, node, change, command)
 
 
-def _combine(family: str, steps: Sequence[Remedy], size: int = 0) -> Remedy:
+def _combine_remedies(family: str, steps: Sequence[Remedy], size: int = 0) -> Remedy:
     """Return one remedy of several that edit the pod; `size` is added to the sum of their sizes."""
     return Remedy(
         family,
         size + sum(step.size for step in steps),
         " and ".join(step.summary for step in steps),
-        edit=_all_of([step.edit for step in steps if step.edit is not None]),
+        edit=_apply_all([step.edit for step in steps if step.edit is not None]),
         distance=sum(step.distance for step in steps),
     )
 
@@ -196,11 +196,11 @@ def _adjust_toleration(view: View, taint: Taint) -> Remedy | None:
             way = "lower" if each.operator in ("Gt", "SemverGt") else "raise"
             text = f"{way} the bound of the toleration `{each.key} {each.operator} {each.value}` to {bound}"
             edit = _replace_toleration_edit(each, structs.replace(each, value=bound))
-            return Remedy("", BOUND, text, edit, distance=_distance(each.value, bound))
+            return Remedy("", BOUND, text, edit, distance=_distance_between(each.value, bound))
     return None
 
 
-def _distance(one: str, other: str) -> float:
+def _distance_between(one: str, other: str) -> float:
     """Return how far two numbers or two versions are apart (minor and patch versions weigh less); 0 for other texts."""
     numbers = label_values.parse_lax_int64(one), label_values.parse_lax_int64(other)
     if numbers[0] is not None and numbers[1] is not None:
@@ -220,14 +220,14 @@ def _add_toleration_edit(toleration: Toleration) -> Edit:
     return edit
 
 
-def _all_of(edits: Sequence[Edit]) -> Edit:
+def _apply_all(edits: Sequence[Edit]) -> Edit:
     return lambda spec: all(edit(spec) for edit in edits)
 
 
 # -- labels
 
 
-def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
+def node_affinity_remedies(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
     if any("scheduler-enforced" in reason for reason in status.reasons):
         return
     pairs, terms = view.unmet_pairs(info.node), view.unmet_terms(info.node)
@@ -237,7 +237,7 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
     yield from label_node(view, info.node, wanted or {})
     steps = [_relax_requirement(each, info.node) for each in (*pairs, *fewest)]
     if steps:
-        yield _combine("relax affinity", steps)
+        yield _combine_remedies("relax affinity", steps)
     if terms:
         yield Remedy("drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
 
@@ -258,7 +258,7 @@ def _correct_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[
         if requirement.operator == "In" and (labels[key] not in meant or is_correct):
             continue
         value = labels[key] if requirement.operator == "In" else ""
-        old = shown_requirement(requirement, from_pair=each.term is None)
+        old = format_requirement(requirement, from_pair=each.term is None)
         new = f"{key}={value}" if value else key
         fields: dict[str, Any] = {"key": key} | ({"values": [value]} if value else {})
         edit = _rename_pair_edit(each.key, key, value) if each.term is None else _edit_condition(each, **fields)
@@ -292,12 +292,12 @@ def _relax_requirement(unmet: Unmet, node: Node) -> Remedy:
         return Remedy("", LARGE - 1, text, lambda spec: spec.node_selector.pop(unmet.key, None) is not None)
     if requirement is None:
         return Remedy("", LARGE - 1, f"drop the condition `{unmet.expression}`", _drop_requirement_edit(unmet))
-    shown = shown_requirement(requirement)
+    shown = format_requirement(requirement)
     value = node.metadata.labels.get(unmet.key)
     bound = None if value is None else label_values.accepting_bound(requirement.operator, value)
     if bound is not None:
         way = "lower" if requirement.operator in ("Gt", "SemverGt") else "raise"
-        far = _distance(requirement.values[0], bound)
+        far = _distance_between(requirement.values[0], bound)
         text = f"{way} the bound of `{shown}` to {bound}"
         return Remedy("", BOUND, text, _edit_condition(unmet, values=[bound]), distance=far)
     if requirement.operator == "In" and value is not None and not unmet.field_name:
@@ -334,7 +334,7 @@ def _drop_requirement_edit(unmet: Unmet) -> Edit:
 # -- resources
 
 
-def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def resource_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     shortages = view.shortages(info)
     for each in shortages:
         yield from _correct_resource(view, each.resource)
@@ -366,7 +366,7 @@ def _correct_resource(view: View, resource: str) -> Iterator[Remedy]:
     holder = next((info for info in infos if meant in info.node.status.allocatable), None)
     if holder is None:
         return
-    taints = view.untolerated(holder.node)
+    taints = view.untolerated_taints(holder.node)
 
     def rename(spec: PodSpec) -> bool:
         found = [each.resources for each in containers_of(spec)]
@@ -380,7 +380,7 @@ def _correct_resource(view: View, resource: str) -> Iterator[Remedy]:
         "correct resource",
         BOUND,
         f"ask for {meant} instead of {resource}{also}",
-        edit=_all_of([rename, *(_add_toleration_edit(_exact_toleration(taint)) for taint in taints)]),
+        edit=_apply_all([rename, *(_add_toleration_edit(_exact_toleration(taint)) for taint in taints)]),
         node=holder.name,
     )
 
@@ -389,12 +389,12 @@ def _ask_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
     steps = [step for each in shortages if (step := _reduce_request(view, each)) is not None]
     if not steps or len(steps) < len(shortages):
         return None
-    return _combine("ask for less", steps, MODEST)
+    return _combine_remedies("ask for less", steps, MODEST)
 
 
 def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[Remedy]:
     freed = ", ".join(
-        "room for a pod" if each.resource == PODS else f"{amount(each.resource, each.missing)} {each.resource}"
+        "room for a pod" if each.resource == PODS else f"{format_amount(each.resource, each.missing)} {each.resource}"
         for each in shortages
     )
     victims = _pods_to_delete(view, info, shortages) if shortages else []
@@ -423,7 +423,7 @@ def _reduce_request(view: View, shortage: Shortage) -> Remedy | None:
         if shortage.free > 0 or resource in (requests.CPU, requests.MEMORY):
             return None
         return Remedy("", LARGE, f"drop {who}'s request for {resource}", _set_request_edit(largest, resource, None))
-    text = f"lower {who}'s request for {resource} from {source.requests[resource]} to {amount(resource, after)}"
+    text = f"lower {who}'s request for {resource} from {source.requests[resource]} to {format_amount(resource, after)}"
     return Remedy("", int(4 * part), text, _set_request_edit(largest, resource, after), distance=part)
 
 
@@ -447,7 +447,7 @@ def _set_request(of: ResourceRequirements, resource: str, number: int | None) ->
         of.requests.pop(resource, None)
         of.limits.pop(resource, None)
         return
-    of.requests[resource] = quantity(resource, number)
+    of.requests[resource] = to_quantity(resource, number)
     if resource in of.limits and resource not in (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE):
         of.limits[resource] = of.requests[resource]  # of these requests and limits must be the same
 
@@ -480,21 +480,21 @@ def _pods_to_delete(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -
 # -- features of the kubelet
 
 
-def declared_features(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def feature_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     missing = sorted(needed_features(view.pod.spec) - set(info.node.status.declared_features))
 
     def upgrade(node: Node) -> None:
         node.status.declared_features = sorted({*node.status.declared_features, *missing})
 
     summary = f"upgrade the kubelet of node {info.name}, so that it declares {' and '.join(missing)}"
-    changed = object_change(Remedy("upgrade kubelet", LARGE, summary), info.node, upgrade)
+    changed = with_object_change(Remedy("upgrade kubelet", LARGE, summary), info.node, upgrade)
     yield replace(changed, changes=(structs.replace(changed.changes[0], command=""),))  # kubectl cannot do it
 
 
 # -- ports
 
 
-def ports(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def port_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     held = view.port_holders(info)
     taken = {port.port for other in info.pods for port in host_ports(other.spec)}
     own = {port.port for port in view.signature.ports}

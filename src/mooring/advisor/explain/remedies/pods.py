@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mooring.advisor.explain.reasons import term_text
+from mooring.advisor.explain.reasons import format_selector_of
 from mooring.advisor.explain.remedies.remedy import (
     BOUND,
     LARGE,
@@ -23,7 +23,7 @@ from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 
-def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def spread_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     broken = view.broken_spreads(info.node)
     if not broken:
         return
@@ -40,7 +40,10 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         return
     old = [each for each in broken if view.old_pods_counted(each.index)]
     if old and view.features.spread_label_keys:
-        text = f"spread over {_keys(old)} counting only pods of the new template (matchLabelKeys: pod-template-hash)"
+        text = (
+            f"spread over {_join_topology_keys(old)} counting only pods of the new template"
+            " (matchLabelKeys: pod-template-hash)"
+        )
         edit = _edit_constraints(old, lambda own, _: own.match_label_keys.append("pod-template-hash"))
         yield Remedy("count the new revision", BOUND, text, edit)
     words = [f"raise maxSkew of {each.constraint.topology_key} to {each.skew}" for each in broken]
@@ -51,12 +54,12 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         words = [f"lower minDomains of {each.constraint.topology_key} to {each.domains}" for each in few]
         edit = _edit_constraints(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1)))
         yield Remedy("lower minDomains", SMALL * len(few), " and ".join(words), edit)
-    text = f"spread over {_keys(broken)} as far as possible only (whenUnsatisfiable: ScheduleAnyway)"
+    text = f"spread over {_join_topology_keys(broken)} as far as possible only (whenUnsatisfiable: ScheduleAnyway)"
     edit = _edit_constraints(broken, lambda own, _: setattr(own, "when_unsatisfiable", "ScheduleAnyway"))
     yield Remedy("spread softly", MODEST * len(broken), text, edit)
 
 
-def _keys(constraints: list[Spread]) -> str:
+def _join_topology_keys(constraints: list[Spread]) -> str:
     return " and ".join(each.constraint.topology_key for each in constraints)
 
 
@@ -71,7 +74,7 @@ def _edit_constraints(broken: list[Spread], change: Callable[[TopologySpreadCons
     return edit
 
 
-def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def pod_affinity_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     apart = view.unmet_pod_terms(info.node)
     yield from _correct_terms(view, info, apart)
     unlabelled: dict[str, str | None] = {
@@ -82,7 +85,7 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from label_node(view, info.node, unlabelled, caveat="if the node really is there")
     own = [each for each in apart if each.kind != "existing"]
     if own and len(own) == len(apart):
-        terms = " and ".join(f"the {each.kind} to pods with {term_text(each.term)}" for each in own)
+        terms = " and ".join(f"the {each.kind} to pods with {format_selector_of(each.term)}" for each in own)
         soften, drop = partial(_remove_terms, apart=own, softly=True), partial(_remove_terms, apart=own, softly=False)
         yield Remedy("soften affinity", MODEST * len(own), f"make {terms} a preference", soften)
         yield Remedy("drop affinity", LARGE * len(own), f"drop {terms}", drop)
@@ -108,7 +111,7 @@ def _correct_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Ite
         elif each.kind == "affinity":
             for namespace, node in sorted(view.namespaces_with_peers(each.index).items())[:1]:
                 edit = _edit_pod_terms(each, set_fields(namespaces=[namespace], namespace_selector=None))
-                summary = f"look for pods with {term_text(each.term)} in namespace {namespace}"
+                summary = f"look for pods with {format_selector_of(each.term)} in namespace {namespace}"
                 yield Remedy("correct namespace", BOUND, summary, edit, node=node)
 
 

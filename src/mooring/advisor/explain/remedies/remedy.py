@@ -57,13 +57,13 @@ class Remedy:
     """The plugin whose rejection it resolves; `remedies` sets it."""
 
 
-def object_change(
+def with_object_change(
     idea: Remedy, before: T, change: Callable[[T], None], command: str = "", *, is_immutable: bool = False
 ) -> Remedy:
     """Return the remedy `idea` with the change of an object, which is deleted and created again if immutable."""
     after = copy_of(before)
     change(after)
-    made = patches.recreation(before, after) if is_immutable else patches.modification(before, after, command)
+    made = patches.recreate_change(before, after) if is_immutable else patches.patch_change(before, after, command)
     return replace(idea, put=(after,), changes=(made,))
 
 
@@ -84,18 +84,18 @@ def label_node(view: View, node: Node, labels: dict[str, str | None], *, caveat:
             if value is not None:
                 after.metadata.labels[key] = value
 
-    selecting = _selecting(view, node, {key for key in labels if key in old})
+    selecting = _find_selecting_pod(view, node, {key for key in labels if key in old})
     if selecting:
         caveat = "; ".join(
             filter(None, (caveat, f"{selecting} selects on the old value and could not start there again"))
         )
     size = sum(LARGE if key in old else MODEST for key in labels)
     summary = f"label node {name} with {' and '.join(words)}"
-    command = patches.kubectl("label", "node", name, *words, *overwrite)
-    yield object_change(Remedy("label node", size, summary, caveat=caveat), node, change, command)
+    command = patches.kubectl_command("label", "node", name, *words, *overwrite)
+    yield with_object_change(Remedy("label node", size, summary, caveat=caveat), node, change, command)
 
 
-def _selecting(view: View, node: Node, keys: set[str]) -> str:
+def _find_selecting_pod(view: View, node: Node, keys: set[str]) -> str:
     """Return the name of a pod on a node whose node selector uses one of these labels; empty if there is none."""
     info = view.engine.cluster.node(node.metadata.name) if keys else None
     for pod in info.pods if info is not None else ():
@@ -108,7 +108,7 @@ def _selecting(view: View, node: Node, keys: set[str]) -> str:
 
 def add_node(view: View, model: Node) -> Remedy:
     """Return the remedy that adds an empty, ready node, identical to an existing one except for its name."""
-    model = view.first_like(model)
+    model = view.first_equivalent_node(model)
     name = f"{model.metadata.name}-like"
     while view.engine.cluster.node(name) is not None:
         name += "-too"
@@ -126,10 +126,10 @@ def add_node(view: View, model: Node) -> Remedy:
     status = NodeStatus(capacity=old.capacity, allocatable=old.allocatable, conditions=conditions)
     metadata = ObjectMeta(name=name, labels=labels, annotations=simulated)
     made = Node(metadata=metadata, spec=NodeSpec(taints=taints), status=status)
-    change = patches.creation(made)
+    change = patches.create_change(made)
     shown = codec.to_tree(made)["status"]  # a kubelet, too, registers with its status
     tree = {**(change.object or {}), "status": {part: shown[part] for part in _NODE_PARTS if part in shown}}
-    command = _node_command(tree) if simulated else ""
+    command = _create_node_command(tree) if simulated else ""
     return Remedy(
         "add node",
         NEW_NODE,
@@ -141,7 +141,7 @@ def add_node(view: View, model: Node) -> Remedy:
     )
 
 
-def _node_command(tree: dict[str, Any]) -> str:
+def _create_node_command(tree: dict[str, Any]) -> str:
     """Return the command that creates a simulated node, without what its kubelet fills in."""
     status = tree["status"]
     kept = {"capacity": status.get("capacity", {}), "allocatable": status.get("allocatable", {})}
@@ -156,14 +156,18 @@ def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Chang
     after.metadata.name = name
     after.metadata.labels = {key: name if value == old else value for key, value in after.metadata.labels.items()}
     tree: dict[str, Any] = {**(change.object or {}), "metadata": codec.to_tree(after)["metadata"]}
-    command = _node_command(tree) if change.command else ""
+    command = _create_node_command(tree) if change.command else ""
     return after, structs.replace(change, target=patches.target_of(after), object=tree, command=command)
 
 
 def delete_pods(view: View, victims: Iterable[Pod], why: str) -> Iterator[Remedy]:
     """Yield the remedy that deletes pods; nothing for many pods, for siblings, and for pods tied to their node."""
     chosen = list({id(pod): pod for pod in victims}.values())
-    if not chosen or len(chosen) > _MANY_VICTIMS or any(_is_fixed(pod) or view.is_sibling(pod) for pod in chosen):
+    if (
+        not chosen
+        or len(chosen) > _MANY_VICTIMS
+        or any(_is_tied_to_node(pod) or view.is_sibling(pod) for pod in chosen)
+    ):
         return
     names = " and ".join(full_name(pod) for pod in chosen)
     above = [pod for pod in chosen if priority(pod) > priority(view.pod)]
@@ -177,11 +181,11 @@ def delete_pods(view: View, victims: Iterable[Pod], why: str) -> Iterator[Remedy
         DRASTIC + 2 * len(chosen) + 6 * len(above),
         summary,
         remove=tuple(chosen),
-        changes=tuple(patches.deletion(pod) for pod in chosen),
+        changes=tuple(patches.delete_change(pod) for pod in chosen),
         caveat=caveat,
     )
 
 
-def _is_fixed(pod: Pod) -> bool:
+def _is_tied_to_node(pod: Pod) -> bool:
     owners = {each.kind for each in pod.metadata.owner_references}
     return "DaemonSet" in owners or "Node" in owners or "kubernetes.io/config.mirror" in pod.metadata.annotations

@@ -13,15 +13,15 @@ from mooring.advisor.explain.remedies.remedy import (
     Remedy,
     delete_pods,
     label_node,
-    object_change,
+    with_object_change,
 )
 from mooring.advisor.explain.storage import (
-    claims_of,
     disk_holders,
-    ephemeral_volume,
-    is_numbered,
-    missing_claims,
+    ephemeral_volume_of,
+    is_from_claim_template,
+    missing_claim_names,
     one_pod_holders,
+    volume_claims_of,
     volume_of,
     volume_terms,
     volume_zones,
@@ -60,7 +60,7 @@ _CAVEAT = "hostPath stands for the real kind of storage"
 _SIZE = "1Gi"
 
 
-def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def restriction_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from _create_missing_claims(view)
     held = one_pod_holders(view)
     why = ", which uses the claim" if held else f", which has the disk on node {info.name}"
@@ -70,25 +70,29 @@ def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy
 # -- claims and volumes
 
 
-def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    if missing_claims(view):
+def binding_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    if missing_claim_names(view):
         yield from _create_missing_claims(view)
         return
-    lost = [claim for claim in claims_of(view) if claim.spec.volume_name and volume_of(view, claim) is None]
+    lost = [claim for claim in volume_claims_of(view) if claim.spec.volume_name and volume_of(view, claim) is None]
     if lost:
-        yield _create_volumes([(claim, _volume_for(view, claim, claim.spec.volume_name)) for claim in lost], bind=True)
+        yield _create_volumes(
+            [(claim, _build_volume(view, claim, claim.spec.volume_name)) for claim in lost], bind=True
+        )
         return
-    immediate = [claim for claim in claims_of(view) if not is_bound(claim) and not _waits_for_consumer(view, claim)]
+    immediate = [
+        claim for claim in volume_claims_of(view) if not is_bound(claim) and not _waits_for_consumer(view, claim)
+    ]
     for claim in immediate:
         yield from _correct_class(view, claim)
     if immediate:
-        yield _create_volumes([(claim, _volume_for(view, claim)) for claim in immediate], bind=True)
+        yield _create_volumes([(claim, _build_volume(view, claim)) for claim in immediate], bind=True)
         return
     labels = _labels_to_reach(view, info)
     yield from label_node(view, info.node, labels, caveat="if the volume really can be used there")
-    waiting = [claim for claim in claims_of(view) if not is_bound(claim)]
+    waiting = [claim for claim in volume_claims_of(view) if not is_bound(claim)]
     if waiting:
-        yield _create_volumes([(claim, _volume_for(view, claim)) for claim in waiting], bind=False)
+        yield _create_volumes([(claim, _build_volume(view, claim)) for claim in waiting], bind=False)
 
 
 def _correct_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
@@ -102,22 +106,22 @@ def _correct_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
         for each in usable[:1]:
             summary = f"give claim {full_name(claim)} the StorageClass {each.metadata.name}"
             edit = partial(_set_claim_class, each.metadata.name)
-            yield object_change(Remedy("correct class", BOUND, summary), claim, edit)
+            yield with_object_change(Remedy("correct class", BOUND, summary), claim, edit)
         return
     meant = similar(name, [each.metadata.name for each in usable])
-    volume = ephemeral_volume(view.pod, claim.metadata.name)
+    volume = ephemeral_volume_of(view.pod, claim.metadata.name)
     if meant and volume is not None:
         summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"
-        idea = Remedy("correct class", BOUND, summary, partial(_set_class, volume, meant))
-        yield replace(object_change(idea, claim, partial(_set_claim_class, meant)), changes=())
-    elif meant and not is_numbered(view.subject.source, claim.metadata.name):
+        idea = Remedy("correct class", BOUND, summary, partial(_set_volume_class, volume, meant))
+        yield replace(with_object_change(idea, claim, partial(_set_claim_class, meant)), changes=())
+    elif meant and not is_from_claim_template(view.subject.source, claim.metadata.name):
         summary = f"correct the StorageClass of claim {full_name(claim)} from {name} to {meant}"
         idea = Remedy("correct class", BOUND, summary, caveat=CLAIM_CAVEAT)
-        yield object_change(idea, claim, partial(_set_claim_class, meant), is_immutable=True)
+        yield with_object_change(idea, claim, partial(_set_claim_class, meant), is_immutable=True)
     for model in [each for each in usable if each.provisioner != NO_PROVISIONER][:1]:
         made = copy_of(model)
         made.metadata = ObjectMeta(name=name)
-        change = patches.creation(made)
+        change = patches.create_change(made)
         summary = f"create StorageClass {name} like {model.metadata.name}"
         yield Remedy("create class", LARGE - 1, summary, put=(made,), changes=(change,))
 
@@ -126,7 +130,7 @@ def _set_claim_class(wanted: str, claim: PersistentVolumeClaim) -> None:
     claim.spec.storage_class_name = wanted
 
 
-def _set_class(volume: str, wanted: str, spec: PodSpec) -> bool:
+def _set_volume_class(volume: str, wanted: str, spec: PodSpec) -> bool:
     for each in spec.volumes:
         template = each.ephemeral.volume_claim_template if each.ephemeral is not None else None
         if each.name == volume and template is not None:
@@ -140,7 +144,7 @@ def _waits_for_consumer(view: View, claim: PersistentVolumeClaim) -> bool:
     return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
-def _volume_for(view: View, claim: PersistentVolumeClaim, name: str = "") -> PersistentVolume:
+def _build_volume(view: View, claim: PersistentVolumeClaim, name: str = "") -> PersistentVolume:
     known = {volume.metadata.name for volume in view.objects(PersistentVolume).values()}
     base = f"for-{claim.metadata.namespace}-{claim.metadata.name}"
     free = next(each for each in (base, *(f"{base}-{number}" for number in range(2, 1000))) if each not in known)
@@ -172,7 +176,7 @@ def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]],
         LARGE * len(pairs),
         f"create {' and '.join(words)}",
         put=(*volumes, *(_bind_claim(claim, volume) for claim, volume in pairs if bind)),
-        changes=tuple(patches.creation(volume) for volume in volumes),
+        changes=tuple(patches.create_change(volume) for volume in volumes),
         caveat=_CAVEAT,
     )
 
@@ -187,7 +191,7 @@ def _bind_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Persi
 
 def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
     wanted: dict[str, str | None] = {}
-    for claim in claims_of(view):
+    for claim in volume_claims_of(view):
         volume = volume_of(view, claim)
         terms = volume_terms(volume) if volume is not None else []
         labels = info.node.metadata.labels
@@ -204,11 +208,11 @@ def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
 
 
 def _create_missing_claims(view: View) -> Iterator[Remedy]:
-    names = missing_claims(view)
+    names = missing_claim_names(view)
     if not names:
         return
-    claims = [_planned_claim(view, name) for name in names]
-    pairs = [(claim, _volume_for(view, claim)) for claim in claims if not _waits_for_consumer(view, claim)]
+    claims = [_build_claim(view, name) for name in names]
+    pairs = [(claim, _build_volume(view, claim)) for claim in claims if not _waits_for_consumer(view, claim)]
     words = [f"the claim {full_name(claim)} of {claim.spec.resources.requests[STORAGE]}" for claim in claims]
     words += [f"a PersistentVolume for {full_name(claim)}" for claim, _ in pairs]
     bound = {id(claim): _bind_claim(claim, volume) for claim, volume in pairs}
@@ -218,12 +222,12 @@ def _create_missing_claims(view: View) -> Iterator[Remedy]:
         (LARGE - 1) * len(claims) + LARGE * len(pairs),
         f"create {' and '.join(words)}",
         put=(*volumes, *(bound.get(id(claim), claim) for claim in claims)),
-        changes=tuple(patches.creation(obj) for obj in (*claims, *volumes)),
+        changes=tuple(patches.create_change(obj) for obj in (*claims, *volumes)),
         caveat=_CAVEAT if pairs else "",
     )
 
 
-def _planned_claim(view: View, name: str) -> PersistentVolumeClaim:
+def _build_claim(view: View, name: str) -> PersistentVolumeClaim:
     """Return a claim to create: from the StatefulSet's claim template, or of 1Gi in a class that provisions volumes."""
     meta = ObjectMeta(name=name, namespace=view.namespace)
     source = view.subject.source
@@ -247,7 +251,7 @@ def _planned_claim(view: View, name: str) -> PersistentVolumeClaim:
 # -- zones and limits
 
 
-def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def zone_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from _create_missing_claims(view)
     labels = info.node.metadata.labels
     wrong = [entry for entry in volume_zones(view) if labels.get(entry[1]) not in entry[2]]
@@ -255,10 +259,10 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from label_node(view, info.node, wanted, caveat="only if the node really is there")
     for volume, key, _ in wrong:
         word = f"{key}={labels[key]}" if key in labels else f"{key}-"
-        command = patches.kubectl("label", "pv", volume.metadata.name, word, "--overwrite")
+        command = patches.kubectl_command("label", "pv", volume.metadata.name, word, "--overwrite")
         summary = f"label volume {volume.metadata.name} with {word}"
         idea = Remedy("label volume", LARGE + 1, summary, caveat="only if the volume really is there")
-        yield object_change(idea, volume, partial(_set_label, key, labels.get(key)), command)
+        yield with_object_change(idea, volume, partial(_set_label, key, labels.get(key)), command)
 
 
 def _set_label(key: str, value: str | None, volume: PersistentVolume) -> None:
@@ -267,7 +271,7 @@ def _set_label(key: str, value: str | None, volume: PersistentVolume) -> None:
         volume.metadata.labels[key] = value
 
 
-def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def limit_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from _create_missing_claims(view)
     cluster = view.engine.cluster
     wanted = {each.driver for each in attachments(view.pod, cluster, [])}

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES, holders_of_claims
 from mooring.advisor.explain.images import PulledImage, PulledImages, containers_of, registry_of
-from mooring.advisor.explain.patches import kubectl
+from mooring.advisor.explain.patches import kubectl_command
 from mooring.advisor.explain.remedies.context import Context
 from mooring.advisor.explain.remedies.remedy import BOUND, CLAIM_CAVEAT, LARGE, MODEST, SMALL
-from mooring.advisor.explain.search import Candidate, pod_change
+from mooring.advisor.explain.search import Candidate, build_pod_change
 from mooring.advisor.explain.storage import (
     claim_sources,
-    ephemeral_volume,
-    is_numbered,
+    ephemeral_volume_of,
+    is_from_claim_template,
     without_binding,
     working_provisioners,
 )
@@ -43,20 +43,20 @@ _REFUSED = re.compile(r"denied|unauthori[sz]ed|authenticat|authori[sz]ation|forb
 """What registries and kubelets say if the pull lacks credentials."""
 
 
-def pulls(context: Context) -> Iterator[Candidate]:
+def image_remedies(context: Context) -> Iterator[Candidate]:
     """Suggest, for an image that cannot be pulled, the image meant, a pull Secret, or the Deployment's old revision."""
-    known = context.snapshot.derived(PulledImages.of)
-    found = {image: known.meant_by(image) for image in failing_images(context.pod)}
+    known = context.snapshot.derived(PulledImages.from_snapshot)
+    found = {image: known.find_meant_image(image) for image in failing_images(context.pod)}
     meant = {image: each for image, each in found.items() if each is not None}
     are_misspellings = all(each.is_misspelling for each in meant.values())
     if are_misspellings:
         yield from _run_images(context, meant, BOUND)
     if "ErrImageNeverPull" in context.cause.text:
         caveat = "the registry must have the image"
-        edit = set_fields_in(_never_pulled, image_pull_policy="IfNotPresent")
-        yield from context.edit("pull the image where it is missing (imagePullPolicy)", MODEST, edit, caveat)
-    yield from _secrets(context, known)
-    yield from undo(context)
+        edit = set_fields_in(_containers_never_pulled, image_pull_policy="IfNotPresent")
+        yield from context.edit_pod("pull the image where it is missing (imagePullPolicy)", MODEST, edit, caveat)
+    yield from _add_pull_secret(context, known)
+    yield from undo_rollout(context)
     if not are_misspellings:
         yield from _run_images(context, meant, MODEST)
 
@@ -85,16 +85,16 @@ def _run_images(context: Context, meant: Mapping[str, PulledImage], size: int) -
             each.image = meant[each.image].name
         return bool(found)
 
-    yield from context.edit(" and ".join(words), size, edit)
+    yield from context.edit_pod(" and ".join(words), size, edit)
 
 
-def _never_pulled(spec: PodSpec) -> list[Container]:
+def _containers_never_pulled(spec: PodSpec) -> list[Container]:
     return [each for each in containers_of(spec) if each.image_pull_policy == "Never"]
 
 
-def _secrets(context: Context, known: PulledImages) -> Iterator[Candidate]:
+def _add_pull_secret(context: Context, known: PulledImages) -> Iterator[Candidate]:
     """Suggest the Secret with which pods of the same namespace have pulled from the same registry."""
-    if not is_refused(context.cause.text):
+    if not is_pull_refused(context.cause.text):
         return
     own = [each.name for each in context.pod.spec.image_pull_secrets]
     for image in failing_images(context.pod):
@@ -106,18 +106,18 @@ def _secrets(context: Context, known: PulledImages) -> Iterator[Candidate]:
             kept = [LocalObjectReference(name=each) for each in own if each != old]
             edit = set_fields(image_pull_secrets=[*kept, LocalObjectReference(name=name)])
             if old:
-                yield from context.edit(f"correct the imagePullSecret {old} to {name}", BOUND, edit)
+                yield from context.edit_pod(f"correct the imagePullSecret {old} to {name}", BOUND, edit)
             else:
                 summary = f"pull with the Secret {name} (imagePullSecrets), as pod {user.metadata.name} does"
-                yield from context.edit(summary, SMALL, edit)
+                yield from context.edit_pod(summary, SMALL, edit)
 
 
-def is_refused(text: str) -> bool:
+def is_pull_refused(text: str) -> bool:
     """Return whether a message says that a registry refuses the pull for want of rights."""
     return bool(_REFUSED.search(text))
 
 
-def undo(context: Context) -> Iterator[Candidate]:
+def undo_rollout(context: Context) -> Iterator[Candidate]:
     """Suggest `kubectl rollout undo` of a Deployment whose revision before runs or has run."""
     source = context.subject.source
     older = _working_revision(context, source) if isinstance(source, Deployment) else None
@@ -126,7 +126,7 @@ def undo(context: Context) -> Iterator[Candidate]:
     template = copy_of(older.spec.template)
     template.metadata.labels.pop("pod-template-hash", None)
     meta = source.metadata
-    command = kubectl("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
+    command = kubectl_command("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
     summary = f"roll deployment {meta.name} back to the revision before"
     yield from context.edit_workload(summary, MODEST, set_fields(template=template), command)
 
@@ -138,7 +138,7 @@ def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None
     if len(ranked) < 2:
         return None
     older, newer = ({each.image for each in containers_of(found.spec.template.spec)} for found in ranked[-2:])
-    known = context.snapshot.derived(PulledImages.of)
+    known = context.snapshot.derived(PulledImages.from_snapshot)
     is_pulled = context.cause.code in IMAGE_CAUSES and older != newer and all(map(known.place_of, older))
     return ranked[-2] if ranked[-2].status.available_replicas or is_pulled else None
 
@@ -146,7 +146,7 @@ def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None
 # -- claims
 
 
-def provisioning(context: Context) -> Iterator[Candidate]:
+def provisioning_remedies(context: Context) -> Iterator[Candidate]:
     """Suggest, for a claim that gets no volume, the class's correct provisioner, or a class whose provisioner works."""
     working = context.snapshot.derived(working_provisioners)
     for name in claim_names(context.pod):
@@ -158,14 +158,14 @@ def provisioning(context: Context) -> Iterator[Candidate]:
             after = copy_of(found)
             after.provisioner = meant
             summary = f"correct provisioner {found.provisioner} of StorageClass {found.metadata.name} to {meant}"
-            yield context.candidate(summary, BOUND, [patches.recreation(found, after)], put=(after,))
+            yield context.build_candidate(summary, BOUND, [patches.recreate_change(found, after)], put=(after,))
         for other in context.snapshot.all(StorageClass):
             if other.provisioner in working and other.provisioner != NO_PROVISIONER:
                 yield from _use_class(context, claim, found, other)
 
 
 def _has_template(context: Context, claim: str) -> bool:
-    return is_numbered(context.subject.source, claim) or ephemeral_volume(context.pod, claim) is not None
+    return is_from_claim_template(context.subject.source, claim) or ephemeral_volume_of(context.pod, claim) is not None
 
 
 def _use_class(
@@ -178,16 +178,18 @@ def _use_class(
         after.metadata = copy_of(old.metadata)
         summary = f"let StorageClass {old.metadata.name} make volumes as {new.metadata.name} does ({new.provisioner})"
         caveat = "claims of that class that have no volume yet get one, too"
-        yield context.candidate(summary, BOUND, [patches.recreation(old, after)], put=(after,), caveat=caveat)
+        yield context.build_candidate(
+            summary, BOUND, [patches.recreate_change(old, after)], put=(after,), caveat=caveat
+        )
         return
     replaced = without_binding(claim)
     replaced.spec.storage_class_name = new.metadata.name
     summary = f"give claim {context.namespace}/{name} the StorageClass {new.metadata.name}, whose provisioner works"
-    change = patches.recreation(claim, replaced)
-    yield context.candidate(summary, BOUND, [change], put=(replaced,), caveat=CLAIM_CAVEAT)
+    change = patches.recreate_change(claim, replaced)
+    yield context.build_candidate(summary, BOUND, [change], put=(replaced,), caveat=CLAIM_CAVEAT)
 
 
-def in_use(context: Context) -> Iterator[Candidate]:
+def claim_in_use_remedies(context: Context) -> Iterator[Candidate]:
     """Suggest, for a claim in use by other pods: to delete old pods first, to share their node, or a new claim."""
     for name, holders in holders_of_claims(context.snapshot, context.pod).items():
         claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
@@ -198,11 +200,11 @@ def in_use(context: Context) -> Iterator[Candidate]:
         if is_own:
             yield from _replace_at_once(context)
         if "ReadWriteOncePod" not in claim.spec.access_modes:
-            yield from _same_node(context, holders[0])
+            yield from _share_node(context, holders[0])
         if is_own:
             yield from context.scale_down(len(holders))
         else:
-            yield from _own_claim(context, claim)
+            yield from _use_own_claim(context, claim)
 
 
 def _replace_at_once(context: Context) -> Iterator[Candidate]:
@@ -213,7 +215,7 @@ def _replace_at_once(context: Context) -> Iterator[Candidate]:
         yield from context.edit_workload(summary, SMALL, edit, caveat="no pod runs while they are replaced")
 
 
-def _same_node(context: Context, holder: Pod) -> Iterator[Candidate]:
+def _share_node(context: Context, holder: Pod) -> Iterator[Candidate]:
     labels = {key: value for key, value in holder.metadata.labels.items() if key not in _OWN_LABELS}
     term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=_HOSTNAME)
 
@@ -225,10 +227,10 @@ def _same_node(context: Context, holder: Pod) -> Iterator[Candidate]:
         return bool(labels)
 
     name = f"{holder.metadata.namespace}/{holder.metadata.name}"
-    yield from context.edit(f"put the pod on the node of {name}, which uses the claim (pod affinity)", MODEST, edit)
+    yield from context.edit_pod(f"put the pod on the node of {name}, which uses the claim (pod affinity)", MODEST, edit)
 
 
-def _own_claim(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
+def _use_own_claim(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
     """Suggest a new, empty claim like the one in use, for a workload that names the claim itself."""
     source, old = context.subject.source, claim.metadata.name
     if _has_template(context, old) or isinstance(source, StatefulSet):
@@ -241,8 +243,8 @@ def _own_claim(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candi
     def named(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
         return [each for each in claim_sources(spec) if each.claim_name == old]
 
-    after = context.subject.edited(set_fields_in(named, claim_name=made.metadata.name))
+    after = context.subject.with_edited_pod(set_fields_in(named, claim_name=made.metadata.name))
     if after is not None:
-        changes = [patches.creation(made), pod_change(context.subject, after)]
+        changes = [patches.create_change(made), build_pod_change(context.subject, after)]
         summary, caveat = f"give it a claim of its own, {made.metadata.name}", "the new volume is empty"
-        yield context.candidate(summary, LARGE, changes, after, put=(made,), caveat=caveat)
+        yield context.build_candidate(summary, LARGE, changes, after, put=(made,), caveat=caveat)
