@@ -15,8 +15,8 @@ import resource
 import time
 
 from mooring.advisor.simulate import Add, Drain, RemoveNodes, Scenario, Step, simulate
-from mooring.advisor.simulate.html import page
-from mooring.advisor.simulate.manifests import nodes_like, read_objects
+from mooring.advisor.simulate.html import render_page
+from mooring.advisor.simulate.manifests import copy_templates, read_objects
 from mooring.advisor.snapshot import Snapshot
 
 _TEMPLATE = """
@@ -72,10 +72,10 @@ def main() -> None:
 def _measure(name: str) -> None:
     nodes, steps = (CASES | LONG_CASES)[name]
     begun, spent = time.perf_counter(), time.process_time()
-    snapshot = Snapshot(f"{nodes} nodes", nodes_like((), nodes))
+    snapshot = Snapshot(f"{nodes} nodes", copy_templates((), nodes))
     result = simulate(snapshot, Scenario(steps))
     seconds, cpu = time.perf_counter() - begun, time.process_time() - spent
-    page(result)
+    render_page(result)
     drawn = time.process_time() - spent - cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     counts = result.counts

@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.results import Row, keep
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.opening import Trace
-from mooring.advisor.simulate.traces.replaying import Progress, Replay, ReplayOptions
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions, ReplayProgress
 from mooring.advisor.snapshot import Snapshot
 
 _SIZES = "1000:10000,10000:100000,100000:1000000"
@@ -58,7 +58,7 @@ def _measure(path: Path, nodes: int, pods: int) -> None:
     replay.run(Trace((path,)).events())
     seconds, used = time.perf_counter() - begun, time.process_time() - cpu
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    numbers = replay.numbers()
+    numbers = replay.result_numbers()
     placed, running = int(numbers["placed"]), int(numbers["running"])
     print(f"{nodes:>8,} {pods:>9,} {placed:>9,} {running:>8,}", end=" ")
     print(f"{seconds:>7.1f} {used:>7.1f} {pods / used:>10,.0f} {megabytes:>6,.0f}", flush=True)
@@ -75,7 +75,7 @@ def _measure(path: Path, nodes: int, pods: int) -> None:
     keep("traces", row)
 
 
-def _tell(progress: Progress) -> None:
+def _tell(progress: ReplayProgress) -> None:
     """Print progress now and then."""
     if not progress.events % (256 * 128):
         megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

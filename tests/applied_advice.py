@@ -4,7 +4,7 @@ from typing import Any
 
 from mooring.advisor.explain.results import Change, Suggestion
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.objects import scheme
+from mooring.advisor.snapshot.objects import full_scheme
 from mooring.api import codec
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
@@ -17,7 +17,7 @@ def applied(snapshot: Snapshot, suggestion: Suggestion) -> Snapshot:
     """Return the cluster after a suggestion was applied and the controllers have reacted."""
     for change in suggestion.changes:
         target = change.target
-        kind = scheme().kind(target.api_version, target.kind)
+        kind = full_scheme().kind(target.api_version, target.kind)
         assert kind is not None
         old = snapshot.find(kind.type, target.namespace, target.name)
         if change.action == "delete":

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from mooring.advisor.simulate import Settings
 from mooring.advisor.simulate.options import for_component
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.to_file import write
+from mooring.advisor.snapshot.to_file import write_snapshot
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.edge.calls import Client, HttpCall
 from mooring.base import component
@@ -115,7 +115,7 @@ async def dashboard(
 def dumped(objects: Iterable[Resource], path: Path) -> Path:
     """Return the same cluster as a file, for commands."""
     with path.open("wb") as file:
-        write(Snapshot("the test", objects), file)
+        write_snapshot(Snapshot("the test", objects), file)
     return path
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from eventually import eventually
 from kubectl_caller import KUBECTL, Kubectl
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.to_file import write
+from mooring.advisor.snapshot.to_file import write_snapshot
 from mooring.cli.main import mooring
 from mooring.testing.builders import node, pod
 from running_up import running_up
@@ -55,7 +55,9 @@ def test_a_dump_runs_here_and_can_be_changed(tmp_path: Path) -> None:
         pod("huge", cpu="99", namespace="shop"),
     ]
     with (tmp_path / "prod.json").open("wb") as stream:
-        write(Snapshot("prod", objects, server={"version": {"major": "1", "minor": "33"}, "gates": {}}), stream)
+        write_snapshot(
+            Snapshot("prod", objects, server={"version": {"major": "1", "minor": "33"}, "gates": {}}), stream
+        )
     (tmp_path / "prod.json.gz").write_bytes(gzip.compress((tmp_path / "prod.json").read_bytes()))
     with running_up("--ephemeral", "--from", str(tmp_path / "prod.json.gz"), "--single-process") as running:
         kubectl = Kubectl(running.kubeconfig)
@@ -79,7 +81,7 @@ def test_a_dump_runs_here_and_can_be_changed(tmp_path: Path) -> None:
 
 def test_a_dump_does_not_go_into_a_directory_that_is_in_use(tmp_path: Path) -> None:
     with (tmp_path / "prod.json").open("wb") as stream:
-        write(Snapshot("prod", [node("a")]), stream)
+        write_snapshot(Snapshot("prod", [node("a")]), stream)
     with running_up("--data-dir", str(tmp_path / "data"), "--nodes", "1", "--single-process"):
         pass
     done = CliRunner().invoke(

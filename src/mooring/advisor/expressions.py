@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.advisor.node_facts import shown_taint
+from mooring.advisor.node_facts import format_taint
 from mooring.api.core_v1 import Node, Taint
 from mooring.cel.environment import Program
 from mooring.cel.errors import EvaluationError
@@ -50,7 +50,7 @@ def evaluate_on_nodes(program: Program, nodes: Iterable[Node]) -> list[Expressio
 def evaluate_on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Evaluate a CEL expression on `taint` for all taints of nodes; return each different outcome with its taints."""
     inputs = (
-        (f"{node.metadata.name} {shown_taint(taint)}", taint_variable(taint))
+        (f"{node.metadata.name} {format_taint(taint)}", taint_variable(taint))
         for node in nodes
         for taint in node.spec.taints
     )

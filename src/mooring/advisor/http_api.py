@@ -20,9 +20,9 @@ import msgspec
 from mooring.advisor.audit import Question, QuestionError, audit
 from mooring.advisor.explain import NotThereError, explain, find_subject
 from mooring.advisor.simulate import Add, AddNodes, Progress, Scenario, ScenarioError, Settings, simulate
-from mooring.advisor.simulate.scenario_file import ClusterWanted, read
+from mooring.advisor.simulate.scenario_file import ClusterWanted, read_scenario
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.from_store import of_values
+from mooring.advisor.snapshot.from_store import snapshot_of_values
 from mooring.api import codec, errors
 from mooring.api.advisor_v1 import GROUP
 from mooring.api.meta_v1 import Resource, Table, TableColumnDefinition, TableRow
@@ -120,7 +120,7 @@ class AdvisorApi:
     async def _simulation(self, request: Request, route: ResourceRoute) -> Response:
         _check_parameters(request, {"fieldManager", "fieldValidation"})
         try:
-            scenario, cluster = read(request.body)
+            scenario, cluster = read_scenario(request.body)
         except ScenarioError as error:
             raise errors.bad_request(str(error)) from error
         _check_size(scenario, cluster)
@@ -166,7 +166,7 @@ class AdvisorApi:
         values = await self._read_store()
 
         def in_thread() -> Any:
-            return work(of_values(self.origin, values), deadline)
+            return work(snapshot_of_values(self.origin, values), deadline)
 
         return await asyncio.to_thread(in_thread)
 

@@ -18,7 +18,7 @@ STATE_TAINTS = "node.kubernetes.io/"
 """Taints with this prefix report a node's state (not ready, under pressure), not what it is for."""
 
 
-class Use(NamedTuple):
+class ValueUse(NamedTuple):
     """The number of nodes that have one value (of a label, say), and the name of one of these nodes."""
 
     nodes: int
@@ -30,9 +30,9 @@ class NodeFacts:
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.count = 0
-        self.labels: Mapping[str, dict[str, Use]] = defaultdict(dict)
+        self.labels: Mapping[str, dict[str, ValueUse]] = defaultdict(dict)
         """The nodes with a label, by key and value."""
-        self.taints: Mapping[str, dict[str, Use]] = defaultdict(dict)
+        self.taints: Mapping[str, dict[str, ValueUse]] = defaultdict(dict)
         """The nodes with a taint, by key and value."""
         self.largest: dict[str, tuple[Quantity, str]] = {}
         """By resource, the largest allocatable amount of one node, and the name of that node."""
@@ -40,9 +40,9 @@ class NodeFacts:
             name = node.metadata.name
             self.count += 1
             for key, value in node.metadata.labels.items():
-                _add(self.labels[key], value, name)
+                _count_use(self.labels[key], value, name)
             for taint in node.spec.taints:
-                _add(self.taints[taint.key], taint.value, name)
+                _count_use(self.taints[taint.key], taint.value, name)
             for resource, amount in node.status.allocatable.items():
                 if amount > _NOTHING and (resource not in self.largest or amount > self.largest[resource][0]):
                     self.largest[resource] = (amount, name)
@@ -53,28 +53,28 @@ class NodeFacts:
 
     def similar_label(self, key: str) -> str:
         """Return the label key on nodes that a misspelled key probably means; empty if there is none."""
-        return similar(key, self.labels)
+        return find_similar(key, self.labels)
 
     def similar_value(self, key: str, value: str) -> str:
         """Return the value of a label that a misspelled value probably means; empty if there is none."""
-        return similar(value, self.labels.get(key, {}))
+        return find_similar(value, self.labels.get(key, {}))
 
     def similar_taint(self, key: str) -> str:
         """Return the taint key that a toleration's misspelled key probably means; empty if there is none."""
-        return similar(key, [name for name in self.taints if not name.startswith(STATE_TAINTS)])
+        return find_similar(key, [name for name in self.taints if not name.startswith(STATE_TAINTS)])
 
     def similar_resource(self, resource: str) -> str:
         """Return the resource of the same vendor that a misspelled name probably means; empty if there is none."""
         vendor = resource.rpartition("/")[0]
-        return similar(resource, [each for each in self.largest if is_near(vendor, each.rpartition("/")[0])])
+        return find_similar(resource, [each for each in self.largest if is_near(vendor, each.rpartition("/")[0])])
 
 
-def _add(uses: dict[str, Use], value: str, node: str) -> None:
+def _count_use(uses: dict[str, ValueUse], value: str, node: str) -> None:
     before = uses.get(value)
-    uses[value] = Use(1, node) if before is None else Use(before.nodes + 1, before.node)
+    uses[value] = ValueUse(1, node) if before is None else ValueUse(before.nodes + 1, before.node)
 
 
-def similar(word: str, known: Iterable[str]) -> str:
+def find_similar(word: str, known: Iterable[str]) -> str:
     """Return the known word that a misspelled one probably means; empty if none is near or the word is known.
 
     Case, and the domain before a slash, weigh less than the name.
@@ -95,7 +95,7 @@ def similar(word: str, known: Iterable[str]) -> str:
     return folded[near[0]] if near else ""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def find_nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word that differs from another one by a single letter or by case; empty if there is none."""
     return next((each for each in known if each != word and is_near(word.lower(), each.lower())), "")
 
@@ -111,7 +111,7 @@ def is_near(word: str, other: str) -> bool:
     return left[1:] == right[1:] or (len(left) > 1 and left[1::-1] + left[2:] == right)
 
 
-def shown_taint(taint: Taint) -> str:
+def format_taint(taint: Taint) -> str:
     """Return a taint as kubectl shows it, such as `gpu=true:NoSchedule`."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"

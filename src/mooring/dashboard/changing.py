@@ -15,7 +15,7 @@ from typing import Any
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.results import Change, Suggestion, Target
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.objects import newest_of, scheme
+from mooring.advisor.snapshot.objects import full_scheme, to_newest
 from mooring.api import codec
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Node, Pod, Taint
@@ -94,10 +94,10 @@ def propose_suggestion(snapshot: Snapshot, suggestion: Suggestion) -> Proposal:
 
 
 def _type_of(target: Target) -> type[Resource]:
-    kind = scheme().kind(target.api_version, target.kind)
+    kind = full_scheme().kind(target.api_version, target.kind)
     if kind is None:
         raise LookupError(f"unknown kind: {target.kind} of {target.api_version}")
-    return scheme().hub(kind).type
+    return full_scheme().hub(kind).type
 
 
 def cordon(node: Node, *, wanted: bool) -> Proposal:
@@ -184,7 +184,7 @@ async def _make(client: Client, change: Change, before: Resource | None) -> None
         await client.create(made, field_manager=FIELD_MANAGER)
         return
     now = await client.get(cls, target.name, target.namespace)
-    if before is None or _meant(newest_of(now)) != _meant(before):
+    if before is None or _meant(to_newest(now)) != _meant(before):
         raise ChangedMeanwhileError(f"{target} has changed since this was shown: look again, and decide then")
     meta = now.metadata
     if change.action == "delete":

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from mooring.advisor.explain.causes.running import format_age
-from mooring.advisor.simulate.html.markup import Markup, table, tag, together
+from mooring.advisor.simulate.html.markup import Markup, concat, table, tag
 from mooring.dashboard.asking import Asked, Links
 
 PER_PAGE = 50
@@ -52,8 +52,8 @@ def with_code(text: str) -> Markup:
     """Return a sentence as HTML, with its parts in backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
-        return together(text)
-    return together(*(tag("code", part) if place % 2 else part for place, part in enumerate(parts)))
+        return concat(text)
+    return concat(*(tag("code", part) if place % 2 else part for place, part in enumerate(parts)))
 
 
 def badge(text: object, mood: str = "") -> Markup:
@@ -78,7 +78,7 @@ def notice(*text: object) -> Markup:
 def fold_notices(what: str, lines: Sequence[str]) -> Markup:
     """Return notices as HTML: up to three in full, more of them folded behind their number."""
     if len(lines) <= _UNFOLDED:
-        return together(*map(notice, lines))
+        return concat(*map(notice, lines))
     return tag("details", tag("summary", f"{len(lines):,} {what}"), tag("ul", *(tag("li", line) for line in lines)),
                class_="notice")  # fmt: skip
 
@@ -169,4 +169,4 @@ def chips(links: Links, names: Sequence[str], number: int) -> Markup:
     """Return the first nodes of a list as links, and the number of the others."""
     shown = [node_link(links, name) for name in names[:number]]
     rest = f" and {len(names) - number:,} more" if len(names) > number else ""
-    return together(Markup(", ").joined(shown), rest)
+    return concat(Markup(", ").join_markup(shown), rest)

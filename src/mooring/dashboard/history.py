@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mooring.advisor.node_facts import shown_taint
+from mooring.advisor.node_facts import format_taint
 from mooring.advisor.simulate.results import Moment
 from mooring.advisor.simulate.utilisation import requested_fraction
 from mooring.advisor.snapshot import Snapshot
@@ -139,7 +139,7 @@ def _node_news(old: Node | None, new: Node | None) -> Iterator[tuple[str, str]]:
         yield name, f"{name}: {'ready' if is_ready(new) else 'not ready any more'}"
     if old.spec.unschedulable != new.spec.unschedulable:
         yield name, f"{name}: {'cordoned' if new.spec.unschedulable else 'open again'}"
-    before, after = ({shown_taint(each) for each in node.spec.taints} for node in (old, new))
+    before, after = ({format_taint(each) for each in node.spec.taints} for node in (old, new))
     for taint in sorted(after - before):
         yield name, f"{name}: taint {taint}"
     for taint in sorted(before - after):
@@ -178,7 +178,7 @@ def _node_past(nodes: Iterable[Node]) -> Iterator[Line]:
             yield Line(node.metadata.creation_timestamp, f"{name}: added", "node", name)
         for taint in node.spec.taints:
             if taint.time_added:
-                yield Line(taint.time_added, f"{name}: taint {shown_taint(taint)}", "node", name)
+                yield Line(taint.time_added, f"{name}: taint {format_taint(taint)}", "node", name)
 
 
 def _scheduled_condition(pod: Pod) -> PodCondition | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, concat, tag
 from mooring.advisor.snapshot.objects import NOT_ALLOWED
 from mooring.dashboard.asking import Links, Page
 from mooring.dashboard.elements import CONFIRMATION, fold_notices, link, notice, soft
@@ -26,10 +26,10 @@ _CHANGES = "Changes are shown before they are made, and made with your credentia
 
 def page(shown: Page, cluster: Watching, links: Links) -> str:
     """Return a page as a whole HTML document, with menu and notices."""
-    notices = together(
+    notices = concat(
         _forbidden(cluster.forbidden), fold_notices("notes about what was read", list(map(str, cluster.notes)))
     )
-    return _document(shown.title, shown.view, together(notices, shown.body), cluster, links)
+    return _document(shown.title, shown.view, concat(notices, shown.body), cluster, links)
 
 
 def _forbidden(missing: Mapping[str, str]) -> Markup:
@@ -61,7 +61,7 @@ def problem(message: str, cluster: Watching, links: Links) -> str:
 
 
 def _document(title: str, view: str, body: Markup, cluster: Watching, links: Links) -> str:
-    head = together(
+    head = concat(
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", f"{title} - Mooring"),
@@ -108,5 +108,5 @@ def _menu(view: str, cluster: Watching, links: Links) -> Markup:
         if name == "pending" and cluster.pending:
             count = tag("span", f"{cluster.pending:,}", class_="count", id="menu-pending", data_live="")
         current = "page" if name == view else None
-        entries.append(tag("li", link(links.to(*path), together(text, " ", count), aria_current=current)))
+        entries.append(tag("li", link(links.to(*path), concat(text, " ", count), aria_current=current)))
     return tag("nav", tag("ul", *entries), aria_label="Views")

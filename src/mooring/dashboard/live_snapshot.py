@@ -22,8 +22,8 @@ from mooring.advisor.explain.explanation import build_engine_for, can_use_shared
 from mooring.advisor.simulate import Settings
 from mooring.advisor.simulate.utilisation import Usage, usage_of
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.engines import waits
-from mooring.advisor.snapshot.objects import newest_of
+from mooring.advisor.snapshot.engines import needs_node
+from mooring.advisor.snapshot.objects import to_newest
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended
@@ -63,7 +63,7 @@ class LiveSnapshot:
         """Update objects, engine, counts and history with changes of the cluster, and drop cached explanations."""
         put: list[Resource] = []
         removed: list[Resource] = []
-        taken = [Change(old and newest_of(old), new and newest_of(new)) for old, new in changes]
+        taken = [Change(old and to_newest(old), new and to_newest(new)) for old, new in changes]
         for old, new in taken:
             if new is not None:
                 put.append(new)
@@ -95,7 +95,7 @@ class LiveSnapshot:
                 self.engine.remove(old)
             if new.spec.node_name:
                 self.engine.put(new)
-            elif new.status.nominated_node_name and waits(new):
+            elif new.status.nominated_node_name and needs_node(new):
                 self.engine.nominations.put(new, new.status.nominated_node_name)
             else:
                 self.engine.nominations.remove(new)
@@ -117,7 +117,7 @@ class LiveSnapshot:
             self.running += step
         elif step < 0:
             self.waiting.pop(key, None)
-        elif waits(pod):
+        elif needs_node(pod):
             self.waiting[key] = pod
 
     # -- questions
@@ -125,7 +125,7 @@ class LiveSnapshot:
     @property
     def unread(self) -> dict[str, str]:
         """The reasons why the user may read no nodes or no pods, by plural."""
-        return {plural: why for plural in ("nodes", "pods") if (why := self.snapshot.unread(plural))}
+        return {plural: why for plural in ("nodes", "pods") if (why := self.snapshot.why_unread(plural))}
 
     @cached_property
     def usage(self) -> Usage:

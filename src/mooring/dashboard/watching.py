@@ -23,9 +23,9 @@ from mooring.advisor.audit import QuestionError
 from mooring.advisor.simulate import Simulation
 from mooring.advisor.snapshot import Snapshot, SnapshotError, live
 from mooring.advisor.snapshot.events import field_selector_of
-from mooring.advisor.snapshot.following import readable
+from mooring.advisor.snapshot.following import find_readable_kinds
 from mooring.advisor.snapshot.objects import Note
-from mooring.advisor.snapshot.server_info import server_of
+from mooring.advisor.snapshot.server_info import read_server
 from mooring.api.errors import StatusError
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
@@ -196,8 +196,8 @@ class Watching:
             self._news.notify_all()
 
     async def _follow(self, client: Client) -> None:
-        wanted = {*explain.KINDS, *simulate.kinds_of_interest()}
-        kinds, missing = await readable(client, wanted, self.access.namespace)
+        wanted = {*explain.KINDS, *simulate.kinds_to_read()}
+        kinds, missing = await find_readable_kinds(client, wanted, self.access.namespace)
         informers = Informers(client)
         self._informers = [
             informers.of(cls, where, field_selector=field_selector_of(cls)) for cls, where in kinds.items()
@@ -208,7 +208,7 @@ class Watching:
             await informers.wait_for_sync()
             self._waiting.clear()
             found = [obj for informer in self._informers for obj in informer.objects()]
-            server = await server_of(client)
+            server = await read_server(client)
             await self._begin(Snapshot(self.access.origin, found, missing=missing, server=server))
             while True:
                 await self._clock.sleep(PAUSE)

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from mooring.advisor.simulate import Settings
-from mooring.advisor.simulate.manifests import from_trees
+from mooring.advisor.simulate.manifests import decode_trees
 from mooring.advisor.snapshot import live
 from mooring.advisor.upgrade import DrainOptions, drain_all
 from mooring.api.core_v1 import Node, Pod
@@ -62,7 +62,7 @@ def test_a_drain_plan_equals_a_real_drain(seed: int) -> None:
     cluster = random_cluster(seed)
     with RunningControlPlane(mock_clock=True) as plane:
         plane.run(create_nodes(plane.client, read_templates(cluster.nodes)))
-        plane.create(*from_trees(cluster.objects, "objects"))
+        plane.create(*decode_trees(cluster.objects, "objects"))
         plane.run(asyncio.wait_for(settled(plane, cluster.pods), 30))
         snapshot = plane.run(live(plane.client, "a test"))
         plan = drain_all(snapshot, DrainOptions(start_seconds=1, node_seconds=1, timeout_seconds=600), Settings())

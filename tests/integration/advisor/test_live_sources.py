@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mooring.advisor.simulate.manifests import from_trees
-from mooring.advisor.simulate.node_pools import pools_of_cluster, read_pool_objects
+from mooring.advisor.simulate.manifests import decode_trees
+from mooring.advisor.simulate.node_pools import find_pools, read_pool_objects
 from mooring.advisor.snapshot import Snapshot, live
 from mooring.advisor.upgrade import helm_manifests, read_releases
 from mooring.api.core_v1 import Node, Secret
@@ -33,7 +33,7 @@ def test_the_secrets_of_helm_releases_are_read_from_a_live_cluster() -> None:
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other", "namespace": "default"}, "data": {}},
     ]
     with RunningControlPlane(mock_clock=True) as plane:
-        plane.create(*from_trees(trees, "secrets"))
+        plane.create(*decode_trees(trees, "secrets"))
         found = plane.run(read_releases(plane.client))
     assert [each.metadata.name for each in found.all(Secret)] == ["r"]
     manifests, notes = helm_manifests(found)
@@ -73,13 +73,13 @@ def test_karpenters_objects_are_read_from_a_live_cluster() -> None:
             definition("karpenter.sh", "NodePool", "nodepools"),
             definition("karpenter.k8s.aws", "EC2NodeClass", "ec2nodeclasses"),
         ]
-        plane.create(*from_trees(kinds, "definitions"), builders.node("n"))
+        plane.create(*decode_trees(kinds, "definitions"), builders.node("n"))
         version = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool"}
         plane.run(asyncio.wait_for(post(plane, "/apis/karpenter.sh/v1/nodepools", version | pool), 30))
         version = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass"}
         node_class = {"metadata": {"name": "default"}, "status": broken}
         plane.run(asyncio.wait_for(post(plane, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", version | node_class), 30))
         snapshot: Snapshot = plane.run(live(plane.client, "a test"))
-        (found,) = pools_of_cluster(snapshot, plane.run(read_pool_objects(plane.client)))
+        (found,) = find_pools(snapshot, plane.run(read_pool_objects(plane.client)))
     assert len(snapshot.all(Node)) == 1
     assert (found.name, found.problem) == ("general", "its EC2NodeClass default is not ready: no subnets")

@@ -11,7 +11,7 @@ import pytest
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.opening import Trace
-from mooring.advisor.simulate.traces.recording import Pseudonyms, Recorder, TraceFile, record
+from mooring.advisor.simulate.traces.recording import Pseudonyms, Recorder, TraceFile, record_cluster
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 from scheduler_rig import Rig, rig
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.req("T.7")
 async def recorded(cluster: Rig, trace: TraceFile, pseudonyms: Pseudonyms | None = None) -> AsyncIterator[Recorder]:
     """Record from the objects that exist now until all objects that exist then are recorded."""
     recorder, stop = Recorder(trace.write, trace.now, pseudonyms), asyncio.Event()
-    recorder.learn(trace.earlier)
-    recording = asyncio.ensure_future(record(cluster.admin, recorder, stop))
+    recorder.restore_state(trace.earlier)
+    recording = asyncio.ensure_future(record_cluster(cluster.admin, recorder, stop))
 
     def knows_all() -> bool:
         return recording.done() or (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.advisor.simulate import Drain, RemoveNodes, Scenario, Settings, Step, simulate
-from mooring.advisor.simulate.consolidation import Consolidation, consolidate, lines
+from mooring.advisor.simulate.consolidation import Consolidation, consolidate, format_lines
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import Deployment
@@ -106,7 +106,7 @@ def test_moves_name_the_new_node_of_every_pod() -> None:
     assert {target for each in result.removed for target in each.moves.values()} <= left | {
         each.node for each in result.removed
     }
-    assert "nodes can go" in next(lines(result))
+    assert "nodes can go" in next(format_lines(result))
 
 
 @given(

@@ -193,13 +193,13 @@ def replayed(seed: int, placed: float) -> Replayed:
 def test_comparison_is_paired_by_seed_and_says_how_sure_it_is(tmp_path: Path) -> None:
     one = [replayed(seed, 100.0 + 10 * seed) for seed in range(5)]
     other = [replayed(seed, 103.0 + 10 * seed + seed % 2) for seed in range(6)]
-    [found] = results.compare(one, other)
+    [found] = results.compare_replays(one, other)
     assert found.difference == pytest.approx(3.4)
     assert found.confidence == pytest.approx(2.776 * 0.5477 / 5**0.5, rel=1e-3)  # by hand: differences 3, 4, 3, 4, 3
     assert found.is_significant
-    assert results.compare(one[:1], other[:1])[0].confidence is None
+    assert results.compare_replays(one[:1], other[:1])[0].confidence is None
     with pytest.raises(TraceError, match="no seed in common"):
-        results.compare(one[:1], other[1:])
+        results.compare_replays(one[:1], other[1:])
     for name, runs in (("a", one), ("b", other)):
         for result in runs:
             (tmp_path / f"{name}.{result.seed}.json").write_bytes(msgspec.json.encode(result))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mooring.advisor.simulate.traces.drawing import GoRandom, draw
+from mooring.advisor.simulate.traces.drawing import GoRandom, draw_workload
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("T.5")
@@ -75,13 +75,13 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"the seed {case.seed}")
 def test_numbers_are_those_of_go(case: Case) -> None:
     lot = GoRandom(case.seed)
-    assert (lot.bits(), lot.bits()) == case.int63
-    assert tuple(lot.below(limit) for limit in LIMITS) == case.intn
+    assert (lot.next_bits(), lot.next_bits()) == case.int63
+    assert tuple(lot.next_below(limit) for limit in LIMITS) == case.intn
     assert "".join(map(str, lot.permutation(8))) == case.perm
     things = list("0123456789")
     lot.shuffle(things)
     assert "".join(things) == case.shuffled
-    assert [lot.bits() for _ in range(5000)][-1] == case.last
+    assert [lot.next_bits() for _ in range(5000)][-1] == case.last
 
 
 def test_nothing_and_one_thing_can_be_drawn() -> None:
@@ -93,6 +93,8 @@ def test_nothing_and_one_thing_can_be_drawn() -> None:
 
 def test_pods_and_nodes_come_in_the_order_of_the_papers_simulator() -> None:
     """In Go: rand.Int, a Shuffle of 9, ten times Float64, a Perm of 9 that gave 6 8 7 2 5 3 4 1 0: where nodes come."""
-    found = draw([pod(f"p{number}") for number in range(9)], [node(f"n{number}") for number in range(9)], None, 42)
+    found = draw_workload(
+        [pod(f"p{number}") for number in range(9)], [node(f"n{number}") for number in range(9)], None, 42
+    )
     assert "".join(event.pod.metadata.name[1:] for event in found.pods) == "257368140"
     assert "".join(each.metadata.name[1:] for each in found.nodes) == "873564021"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from gpu_tasks import EXAMPLE, REGISTRY, gpu_node, settings_of, task
-from mooring.advisor.simulate.traces.events import PodArrives
+from mooring.advisor.simulate.traces.events import PodArrival
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Node, Pod
@@ -149,7 +149,7 @@ def test_small_experiment(case: Case) -> None:
         settings_of(case.policy, case.workload),
         ReplayOptions(gives_up=True, keeps_placements=True),
     )
-    replay.run(PodArrives(float(number), arriving) for number, arriving in enumerate(case.arriving))
+    replay.run(PodArrival(float(number), arriving) for number, arriving in enumerate(case.arriving))
     cluster, found = replay.world.engine.cluster, []
     for arriving in case.arriving:
         placed = cluster.placed(arriving)
@@ -167,7 +167,7 @@ def test_random_takes_any_node_and_any_card() -> None:
             settings_of("Random"),
             ReplayOptions(seed=seed),
         )
-        replay.run(iter([PodArrives(0.0, task("p", 1, 500))]))
+        replay.run(iter([PodArrival(0.0, task("p", 1, 500))]))
         placed = replay.world.engine.cluster.placed(task("p", 1, 500))
         assert placed is not None
         seen.add((placed.node_name, placed.held["GpuShare"]))
@@ -178,7 +178,7 @@ def test_random_takes_any_node_and_any_card() -> None:
 def test_equal_nodes_are_filled_one_after_the_other_in_the_order_in_which_they_came() -> None:
     nodes = [gpu_node(f"n{number}", 64, 1) for number in (5, 2, 7, 0, 3, 1, 6, 4)]
     replay = Replay(Snapshot("nodes", nodes), settings_of("GpuPacking"), ReplayOptions(seed=3, keeps_placements=True))
-    replay.run(PodArrives(float(number), task(f"p{number}", 4, 0)) for number in range(48))
+    replay.run(PodArrival(float(number), task(f"p{number}", 4, 0)) for number in range(48))
     assert list(replay.placements.values()) == ["n5"] * 16 + ["n2"] * 16 + ["n7"] * 16
 
 

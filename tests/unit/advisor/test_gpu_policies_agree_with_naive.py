@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gpu_tasks import gpu_node, settings_of, task
-from mooring.advisor.simulate.traces.events import PodArrives
+from mooring.advisor.simulate.traces.events import PodArrival
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 
@@ -58,7 +58,7 @@ def test_random_tasks_are_placed_on_the_same_nodes(policy: str) -> None:
         settings_of(policy),
         ReplayOptions(gives_up=True, keeps_placements=True),
     )
-    replay.run(PodArrives(float(number), task(f"p{number}", *each)) for number, each in enumerate(asked))
+    replay.run(PodArrival(float(number), task(f"p{number}", *each)) for number, each in enumerate(asked))
     nodes = [Naive(name, cpu * 1000, [1000] * cards) for name, cpu, cards in sizes]
     expected = {}
     for number, (cores, gpu) in enumerate(asked):

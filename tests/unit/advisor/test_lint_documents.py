@@ -49,7 +49,7 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_pieces(case: Case) -> None:
-    found = [(piece.lines_before, documents.trees(piece.text)) for piece in documents.pieces(case.text)]
+    found = [(piece.lines_before, documents.parse_trees(piece.text)) for piece in documents.split_pieces(case.text)]
     assert tuple(found) == case.pieces
 
 
@@ -65,7 +65,7 @@ def test_pieces_say_what_the_whole_file_says(lines: list[str]) -> None:
         whole = [document.tree for document in codec.read_yaml(text)]
     except codec.DecodeError:
         return
-    assert [tree for piece in documents.pieces(text) for tree in documents.trees(piece.text)] == whole
+    assert [tree for piece in documents.split_pieces(text) for tree in documents.parse_trees(piece.text)] == whole
 
 
 def test_lists_are_unfolded_and_typed_items_get_their_kind() -> None:
@@ -77,7 +77,7 @@ def test_lists_are_unfolded_and_typed_items_get_their_kind() -> None:
             {"apiVersion": "apps/v1", "kind": "DeploymentList", "items": [{"spec": {}}]},
         ],
     }
-    assert list(documents.objects(tree)) == [
+    assert list(documents.list_objects(tree)) == [
         ({"kind": "Pod", "apiVersion": "v1"}, "items[0]"),
         ({"spec": {}, "apiVersion": "apps/v1", "kind": "Deployment"}, "items[1].items[0]"),
     ]
@@ -87,14 +87,14 @@ def test_lists_are_unfolded_and_typed_items_get_their_kind() -> None:
     "tree", [{"kind": "List"}, {"kind": "List", "items": 3}, {"kind": "AList", "spec": {}, "items": []}]
 )
 def test_what_only_looks_like_a_list_is_an_object(tree: object) -> None:
-    assert list(documents.objects(tree)) == [(tree, "")]
+    assert list(documents.list_objects(tree)) == [(tree, "")]
 
 
 def test_lists_in_lists_end_somewhere() -> None:
     tree: dict[str, object] = {"kind": "List", "items": []}
     for _ in range(50):
         tree = {"kind": "List", "items": [tree]}
-    assert len(list(documents.objects(tree))) == 1
+    assert len(list(documents.list_objects(tree))) == 1
 
 
 TEXT = """\

@@ -57,10 +57,10 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_unguarded_reads(case: Case) -> None:
-    program = expressions.program_of(case.subject, case.expression)
+    program = expressions.compile_expression(case.subject, case.expression)
     assert program is not None
     assert program.expr is not None
-    assert tuple(map(str, guards.unguarded(program.expr))) == case.unguarded
+    assert tuple(map(str, guards.find_unguarded(program.expr))) == case.unguarded
 
 
 KEYS = st.sampled_from(["a", "b"])
@@ -86,10 +86,10 @@ EXPRESSIONS = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(EXPRESSIONS)
 def test_an_expression_without_unguarded_reads_has_a_value_on_every_node(expression: str) -> None:
-    program = expressions.program_of("node", expression)
+    program = expressions.compile_expression("node", expression)
     assert program is not None
     assert program.expr is not None
-    if guards.unguarded(program.expr):
+    if guards.find_unguarded(program.expr):
         return
     for labels in ({}, {"a": "x"}, {"a": "y"}, {"b": "x"}, {"a": "x", "b": "y"}, {"a": "y", "b": "x"}):
         try:

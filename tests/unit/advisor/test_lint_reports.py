@@ -24,14 +24,14 @@ REPORT = Report(
 
 
 def test_text_is_a_line_a_finding_and_further_lines_are_indented() -> None:
-    assert list(reports.lines(REPORT, lambda text, _: f"<{text}>")) == [
+    assert list(reports.format_lines(REPORT, lambda text, _: f"<{text}>")) == [
         "a b.yaml:3:5: <error M011> Pod x/web: spec.a: Required value",
         "a b.yaml:4:1: <warning M013> Pod x/web: spec.b: is odd",
         'h\\x1b.yaml:1:1: <error M002> a<b>&"c"\\x1b[31m\\x00\\u202e\\ud800',
         "    second line",
         "h\\x1b.yaml:2:1: <info M004> Widget w: skipped",
     ]
-    assert reports.summary(REPORT) == "5 documents in 3 files: 2 errors, 1 warning, 1 skipped"
+    assert reports.format_summary(REPORT) == "5 documents in 3 files: 2 errors, 1 warning, 1 skipped"
 
 
 def test_json_has_everything_and_is_text() -> None:

@@ -94,7 +94,7 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_verdicts(case: Case) -> None:
-    assert expressions.program_of(case.subject, case.expression) is not None
+    assert expressions.compile_expression(case.subject, case.expression) is not None
     assert expressions.truth_frequency(case.subject, case.expression) is case.verdict
 
 
@@ -146,7 +146,7 @@ EXPRESSIONS = st.recursive(
 
 
 def _holds(expression: str, labels: dict[str, str]) -> bool:
-    program = expressions.program_of("node", expression)
+    program = expressions.compile_expression("node", expression)
     assert program is not None
     try:
         return program.evaluate({"node": {"labels": labels}}) is True
@@ -217,7 +217,7 @@ def test_contradictions(case: TermCase) -> None:
         match_fields=[requirement(text) for text in case.fields],
         match_cel_expressions=list(case.cel),
     )
-    found = terms.contradiction(term, {"a": case.node_selector} if case.node_selector else {})
+    found = terms.find_contradiction(term, {"a": case.node_selector} if case.node_selector else {})
     if case.contradiction is None:
         assert found is None
     else:
@@ -227,4 +227,4 @@ def test_contradictions(case: TermCase) -> None:
 def test_a_term_with_very_many_conditions_takes_no_time() -> None:
     many = [NodeSelectorRequirement(key=f"k{index}", operator="Exists") for index in range(5_000)]
     same = [NodeSelectorRequirement(key="k0", operator="NotIn", values=[str(index)]) for index in range(5_000)]
-    assert terms.contradiction(NodeSelectorTerm(match_expressions=[*many, *same]), {}) is None
+    assert terms.find_contradiction(NodeSelectorTerm(match_expressions=[*many, *same]), {}) is None

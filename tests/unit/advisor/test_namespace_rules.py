@@ -104,10 +104,10 @@ def test_explain_names_what_refuses_the_next_pod_of_a_workload(rules: str, words
 )
 def test_lint_reports_what_the_namespace_refuses(rules: str, words: str) -> None:
     facts = pickle.loads(pickle.dumps(facts_of(cluster(rules))))  # as processes of the linter get them
-    problems = list(facts.advice(workload(cpu="2")))
+    problems = list(facts.advise_on_object(workload(cpu="2")))
     assert any(words in problem.message for problem in problems), problems
     assert {problem.rule.id for problem in problems} == {"M037"}
 
 
 def test_lint_says_nothing_where_there_is_room() -> None:
-    assert list(facts_of(cluster(QUOTA, LIMITS)).advice(workload(2))) == []
+    assert list(facts_of(cluster(QUOTA, LIMITS)).advise_on_object(workload(2))) == []

@@ -7,7 +7,7 @@ import pytest
 
 from mooring.advisor.plan import plan, reports
 from mooring.advisor.simulate import Scenario, ScenarioError, Settings, Simulation, simulate
-from mooring.advisor.simulate.node_pools import NodePool, explain_pools, pools_of_cluster, read_pools
+from mooring.advisor.simulate.node_pools import NodePool, explain_pools, find_pools, read_pools
 from mooring.advisor.snapshot import RawObject, Snapshot, dump
 from mooring.api.apps_v1 import DaemonSet, Deployment
 from mooring.api.core_v1 import ConfigMap
@@ -101,7 +101,7 @@ def test_a_plan_names_the_pools_that_cannot_serve() -> None:
     settings = replace(Settings(), pools=(pool("gpu", taints=["gpu=yes:NoSchedule"]),))
     found = plan(Snapshot("a test", [builders.node("n", cpu="1")]), [app(3, "2")], settings)
     assert [(each.pool, each.fits) for each in found.pools] == [("gpu", False)]
-    assert "No pool can make a node for this pod" in reports.markdown(found)
+    assert "No pool can make a node for this pod" in reports.format_markdown(found)
 
 
 MANIFEST = """
@@ -143,7 +143,7 @@ status: {allocatable: {cpu: "8", pods: "10"}}
 def test_the_pools_of_a_cluster_are_its_groups_with_what_karpenter_adds(tmp_path: Any) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(KARPENTER)
-    (found,) = pools_of_cluster(dump([path]))
+    (found,) = find_pools(dump([path]))
     labels = found.templates[0].metadata.labels
     assert (found.name, labels["team"], labels["karpenter.sh/capacity-type"]) == ("general", "shop", "spot")
     assert [taint.key for taint in found.templates[0].spec.taints] == ["spot"]
@@ -194,7 +194,7 @@ def test_a_karpenter_pool_without_nodes_serves_or_says_why_not(
     path = tmp_path / "cluster.yaml"
     path.write_text(KARPENTER + SECOND_POOL % {"limits": limits, "types": types} + node_class)
     cluster = dump([path])
-    pools = {each.name: each for each in pools_of_cluster(cluster)}
+    pools = {each.name: each for each in find_pools(cluster)}
     in_zone_b = builders.pod("p", spec={"nodeSelector": {"topology.kubernetes.io/zone": "b"}})
     (verdict,) = explain_pools(cluster, [pools["batch"]], in_zone_b)
     assert verdict.fits is (not reason)
@@ -225,7 +225,7 @@ def test_a_node_is_the_template_of_a_pool_when_it_meets_its_requirements(
     spec = {"template": {"spec": {"requirements": [{"key": CPUS, **requirement}]}}}
     tree = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "new"}, "spec": spec}
     raw = RawObject("karpenter.sh/v1", "NodePool", "", "new", _tree=tree)
-    (found,) = pools_of_cluster(Snapshot("a test", [builders.node("n", labels={CPUS: "4"})], [raw]))
+    (found,) = find_pools(Snapshot("a test", [builders.node("n", labels={CPUS: "4"})], [raw]))
     assert bool(found.templates) is is_like
 
 
@@ -239,7 +239,7 @@ def test_a_node_is_the_template_of_a_pool_when_it_meets_its_requirements(
 def test_the_maximum_of_a_group_is_that_of_cluster_autoscaler(status: str) -> None:
     labels = {"cloud.google.com/gke-nodepool": "general"}
     settings = builders.made(ConfigMap, {"metadata": {"name": "cluster-autoscaler-status"}, "data": {"status": status}})
-    (found,) = pools_of_cluster(Snapshot("a test", [builders.node("n", labels=labels), settings]))
+    (found,) = find_pools(Snapshot("a test", [builders.node("n", labels=labels), settings]))
     assert found.maximum == 2
 
 
@@ -248,5 +248,5 @@ def test_groups_count_for_the_pool_whose_whole_name_they_have() -> None:
     status = "\n".join(f"- name: {name}\n  health: {{maxSize: {size}}}" for name, size in sizes.items())
     settings = builders.made(ConfigMap, {"metadata": {"name": "cluster-autoscaler-status"}, "data": {"status": status}})
     nodes = [builders.node(name, labels={"cloud.google.com/gke-nodepool": name}) for name in ("web", "web-gpu")]
-    found = pools_of_cluster(Snapshot("a test", [*nodes, settings]))
+    found = find_pools(Snapshot("a test", [*nodes, settings]))
     assert {each.name: each.maximum for each in found} == {"web": 6, "web-gpu": 4}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.advisor.plan import Plan, ServerAnswer, plan, reports
-from mooring.advisor.plan.planning import LAST_APPLIED, manifest_differences, whole_differences
+from mooring.advisor.plan.planning import LAST_APPLIED, diff_manifest, diff_stored
 from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.api import codec
@@ -131,21 +131,21 @@ DIFFERENCES: dict[str, tuple[Any, Any, list[str]]] = {
 
 @pytest.mark.parametrize(("stored", "manifest", "paths"), DIFFERENCES.values(), ids=DIFFERENCES.keys())
 def test_differences_are_those_that_an_apply_makes(stored: Any, manifest: Any, paths: list[str]) -> None:
-    assert [each.path for each in manifest_differences(stored, manifest)] == paths
+    assert [each.path for each in diff_manifest(stored, manifest)] == paths
 
 
 def test_whole_objects_differ_in_absent_fields_too() -> None:
-    assert [(each.path, each.new) for each in whole_differences({"a": 1}, {})] == [("a", None)]
+    assert [(each.path, each.new) for each in diff_stored({"a": 1}, {})] == [("a", None)]
 
 
 def test_differences_are_limited() -> None:
-    assert len(whole_differences({}, {str(number): number for number in range(10_000)})) == 200
+    assert len(diff_stored({}, {str(number): number for number in range(10_000)})) == 200
 
 
 def test_reports_show_changes_and_placements() -> None:
     found = planned([NODE, web(1)], web(6))
-    text = "\n".join(reports.lines(found, lambda line, _tone: line))
-    for written in (text, reports.markdown(found)):
+    text = "\n".join(reports.format_lines(found, lambda line, _tone: line))
+    for written in (text, reports.format_markdown(found)):
         assert "~ Deployment default/web" in written
         assert "spec.replicas: 1 -> 6" in written
         assert "Insufficient cpu" in written

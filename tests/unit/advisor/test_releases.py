@@ -260,7 +260,7 @@ def test_clients_in_an_audit_log_are_reported_once_each() -> None:
     old = json.dumps({"userAgent": "kubectl/v1.27.3 (linux/amd64) kubernetes/x", "requestURI": "/api/v1/pods"}).encode()
     new = json.dumps({"userAgent": "kubelet/v1.33.0", "requestURI": "/api/v1/nodes"}).encode()
     log = [event, event, old, new, b"nonsense", b'{"userAgent": 7}', b"{" * 2000]
-    reported = [each.message for each in clients.of_log(log, "audit.log", Crossing.between("1.31", "1.32"))]
+    reported = [each.message for each in clients.findings_of_log(log, "audit.log", Crossing.between("1.31", "1.32"))]
     asks = "operator/v0.1 asks for flowschemas of flowcontrol.apiserver.k8s.io/v1beta3, which 1.32 does not serve"
     assert reported == [
         f"{asks}; it is served as flowcontrol.apiserver.k8s.io/v1",
@@ -273,8 +273,8 @@ def test_clients_in_an_audit_log_are_reported_once_each() -> None:
 def test_requests_for_deprecated_versions_that_a_server_counts_are_reported() -> None:
     labels = 'group="flowcontrol.apiserver.k8s.io",removed_release="1.32",resource="flowschemas",version="v1beta3"'
     page = f"apiserver_requested_deprecated_apis{{{labels}}} 1\n"
-    assert len(list(clients.of_metrics(page, Crossing.between("1.31", "1.32")))) == 1
-    assert list(clients.of_metrics(page, Crossing.between("1.30", "1.31"))) == []
+    assert len(list(clients.findings_of_metrics(page, Crossing.between("1.31", "1.32")))) == 1
+    assert list(clients.findings_of_metrics(page, Crossing.between("1.30", "1.31"))) == []
 
 
 # -- steps

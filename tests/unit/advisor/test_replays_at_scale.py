@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.traces.events import Event, NodeComes, NodeGoes, PodArrives, PodLeaves
+from mooring.advisor.simulate.traces.events import Event, NodeArrival, NodeDeparture, PodArrival, PodDeparture
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 from mooring.testing.builders import node, pod
@@ -22,12 +22,12 @@ def come_and_go(number: int) -> Iterator[Event]:
     for place in range(number):
         at = 2.0 * place
         if not place % 10:
-            yield NodeComes(at, node(f"n{place}"))
+            yield NodeArrival(at, node(f"n{place}"))
             if place:
-                yield NodeGoes(at, f"n{place - 10}")
-        yield PodArrives(at, pod(f"p{place}", cpu="1"), None if place % 2 else 1.0)
+                yield NodeDeparture(at, f"n{place - 10}")
+        yield PodArrival(at, pod(f"p{place}", cpu="1"), None if place % 2 else 1.0)
         if place % 2:
-            yield PodLeaves(at + 1, f"default/p{place}")
+            yield PodDeparture(at + 1, f"default/p{place}")
 
 
 def sizes(replay: Replay) -> dict[str, int]:

@@ -18,17 +18,17 @@ from mooring.advisor.simulate.traces import own
 from mooring.advisor.simulate.traces.checkpoints import Checkpoints
 from mooring.advisor.simulate.traces.events import (
     Event,
-    NodeComes,
-    NodeGoes,
-    ObjectComes,
-    PodArrives,
-    PodBound,
-    PodLeaves,
+    NodeArrival,
+    NodeDeparture,
+    ObjectArrival,
+    PodArrival,
+    PodBinding,
+    PodDeparture,
     TraceError,
 )
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
-from mooring.advisor.simulate.traces.results import Replayed, result_of
+from mooring.advisor.simulate.traces.results import Replayed, build_replay_result
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.meta_v1 import Resource
@@ -42,20 +42,20 @@ EVERY = 20
 def eventful(seed: int) -> list[Event]:
     """Pods of two priorities, more than there is room for; nodes come, fail and get taints."""
     lot = random.Random(seed)
-    events: list[Event] = [NodeComes(0.0, node(f"n{number}", cpu="4")) for number in range(4)]
+    events: list[Event] = [NodeArrival(0.0, node(f"n{number}", cpu="4")) for number in range(4)]
     for number in range(100):
         at, name = float(number), f"p{number}"
         lasts = lot.choice((None, 5.0, 30.0))
-        events.append(PodArrives(at, pod(name, cpu=str(lot.randint(1, 3)), priority=lot.choice((0, 0, 10))), lasts))
+        events.append(PodArrival(at, pod(name, cpu=str(lot.randint(1, 3)), priority=lot.choice((0, 0, 10))), lasts))
         if not number % 9:
-            events.append(PodLeaves(at, f"default/p{lot.randint(0, number)}"))
+            events.append(PodDeparture(at, f"default/p{lot.randint(0, number)}"))
         if not number % 11:
-            events.append(PodBound(at, f"default/{name}", "n1"))
+            events.append(PodBinding(at, f"default/{name}", "n1"))
         if not number % 17:
-            events.append(NodeGoes(at, f"n{lot.randrange(4)}", fails=True))
+            events.append(NodeDeparture(at, f"n{lot.randrange(4)}", fails=True))
         if not number % 23:
             tainted = node(f"n{lot.randrange(4)}", cpu="4", taints=["slow:NoExecute"])
-            events.append(NodeComes(at + 0.5, tainted if number % 2 else node(f"m{number}", cpu="4")))
+            events.append(NodeArrival(at + 0.5, tainted if number % 2 else node(f"m{number}", cpu="4")))
     return sorted(events, key=lambda event: event.at)
 
 
@@ -74,7 +74,7 @@ def replay_of(path: Path, objects: Sequence[Resource] = (), **options: Any) -> R
 
 
 def outcome(replay: Replay) -> Replayed:
-    return result_of(replay, "c", "w", "s")
+    return build_replay_result(replay, "c", "w", "s")
 
 
 @pytest.mark.parametrize("gives_up", [False, True], ids=["pods wait", "pods give up"])
@@ -104,14 +104,14 @@ def test_a_resumed_replay_does_not_repeat_what_was_done(tmp_path: Path, monkeypa
     monkeypatch.setattr(World, "create", lambda _world, pod, _owner: created.append(pod.metadata.name))
     with pytest.raises(KeyError):  # a world that makes no pods does not come far
         replay_of(tmp_path / "cut").run(iter(events))
-    assert created == [next(event.pod.metadata.name for event in events[100:] if isinstance(event, PodArrives))]
+    assert created == [next(event.pod.metadata.name for event in events[100:] if isinstance(event, PodArrival))]
 
 
 CANNOT: tuple[tuple[str, list[Event], tuple[Resource, ...], str], ...] = (
-    ("objects", [ObjectComes(0.0, node("x"))], (), "the trace has objects beside pods and nodes"),
+    ("objects", [ObjectArrival(0.0, node("x"))], (), "the trace has objects beside pods and nodes"),
     (
         "volumes",
-        [PodArrives(0.0, pod("p", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}))],
+        [PodArrival(0.0, pod("p", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}))],
         (),
         "the pod default/p has claims for volumes or devices",
     ),
@@ -130,7 +130,7 @@ def test_what_cannot_be_resumed_is_reported_at_once(
 def written(tmp_path: Path, pods: int = 100) -> Path:
     path = tmp_path / "trace.csv"
     with path.open("w") as stream:
-        own.Writer(stream).write(eventful(2)[:pods])
+        own.TraceWriter(stream).write(eventful(2)[:pods])
     return path
 
 

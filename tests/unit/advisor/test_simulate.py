@@ -23,7 +23,7 @@ from mooring.advisor.simulate import (
     Step,
     Taint,
     Untaint,
-    compare,
+    compare_results,
     simulate,
 )
 from mooring.advisor.simulate import options as simulate_options
@@ -610,7 +610,7 @@ def test_two_configurations_are_compared() -> None:
     )
     one = run(cluster(4), add(WEB, 4))
     other = run(cluster(4), add(WEB, 4), settings=Settings(profiles=(packed,), description="packed"))
-    found = compare(one, other)
+    found = compare_results(one, other)
     assert len(nodes_of(one)) == 4
     assert len(nodes_of(other)) == 1
     assert (len(found.elsewhere), found.same, found.other_configuration) == (3, 1, "packed")

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from deployment_manifest import deployment
 from mooring.advisor.simulate import Scenario, Simulation, Step, simulate
 from mooring.advisor.simulate.changes import Add, Drain
-from mooring.advisor.simulate.html import page, pictures
-from mooring.advisor.simulate.html.markup import Markup, escaped, tag
+from mooring.advisor.simulate.html import pictures, render_page
+from mooring.advisor.simulate.html.markup import Markup, escape_html, tag
 from mooring.advisor.simulate.html.pictures import Cell
-from mooring.advisor.simulate.manifests import nodes_like, read_objects
-from mooring.advisor.simulate.reports import amount, as_csv, lines
+from mooring.advisor.simulate.manifests import copy_templates, read_objects
+from mooring.advisor.simulate.reports import format_amount, format_csv, format_lines
 from mooring.advisor.snapshot import Snapshot
 from mooring.testing import builders
 
@@ -33,7 +33,7 @@ WEB = deployment("web", 90, '{cpu: "1", memory: 1Gi}')
 @pytest.fixture(scope="module")
 def result() -> Simulation:
     steps = (Step((Add(read_objects(WEB, "web.yaml")),)), Step((Drain(("node-1",)),)))
-    return simulate(Snapshot("three nodes", nodes_like((), 3)), Scenario(steps, name="a drain"))
+    return simulate(Snapshot("three nodes", copy_templates((), 3)), Scenario(steps, name="a drain"))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def hostile() -> Simulation:
 
 
 def test_the_table_reports_the_whole_story(result: Simulation) -> None:
-    text = "\n".join(lines(result))
+    text = "\n".join(format_lines(result))
     assert "64 pods of 90 run on 3 nodes: 64 placed, 26 pending, 0 rejected, 0 preempted" in text
     assert re.search(r"cpu +96 +0 \(0.0%\) +64 \(66.7%\)", text)
     assert "PENDING: 26 pods of Deployment default/web" in text
@@ -60,13 +60,13 @@ def test_the_table_reports_the_whole_story(result: Simulation) -> None:
 
 
 def test_the_wide_table_has_every_pod(result: Simulation) -> None:
-    text = "\n".join(lines(result, wide=True))
+    text = "\n".join(format_lines(result, wide=True))
     assert all(placed.pod in text for placed in result.placements)
     assert all(waiting.pod in text for group in result.pending for waiting in group.pods)
 
 
 def test_csv_has_a_line_for_everything_that_happened(result: Simulation) -> None:
-    rows = list(csv.DictReader(io.StringIO(as_csv(result))))
+    rows = list(csv.DictReader(io.StringIO(format_csv(result))))
     outcomes = [row["outcome"] for row in rows]
     assert outcomes.count("placed") == result.counts.placed
     assert outcomes.count("pending") == result.counts.pending
@@ -80,19 +80,19 @@ def test_owners_of_the_same_name_in_different_namespaces_are_distinguished() -> 
         *read_objects(fitting.replace("name: web", "name: web, namespace: a", 1), "a.yaml"),
         *read_objects(waiting.replace("name: web", "name: web, namespace: b", 1), "b.yaml"),
     ]
-    result = simulate(Snapshot("two nodes", nodes_like((), 2)), Scenario((Step((Add(tuple(twins)),)),)))
+    result = simulate(Snapshot("two nodes", copy_templates((), 2)), Scenario((Step((Add(tuple(twins)),)),)))
     assert Counter(each.owner for each in result.placements) == {"Deployment a/web": 60}
     (group,) = result.pending
     assert (group.owners, group.count) == (("Deployment b/web",), 3)
-    text = "\n".join(lines(result))
+    text = "\n".join(format_lines(result))
     assert re.search(r"Deployment a/web +60 +", text)
     assert "PENDING: 3 pods of Deployment b/web" in text
-    rows = list(csv.DictReader(io.StringIO(as_csv(result))))
+    rows = list(csv.DictReader(io.StringIO(format_csv(result))))
     assert Counter(row["owner"] for row in rows) == {"Deployment a/web": 60, "Deployment b/web": 3}
 
 
 def test_csv_has_no_formulas(hostile: Simulation) -> None:
-    cells = [cell for row in csv.reader(io.StringIO(as_csv(hostile))) for cell in row]
+    cells = [cell for row in csv.reader(io.StringIO(format_csv(hostile))) for cell in row]
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
 
 
@@ -136,7 +136,7 @@ def read(text: str) -> _Reader:
 
 
 def test_the_report_is_one_file_without_scripts(result: Simulation) -> None:
-    text = page(result)
+    text = render_page(result)
     reader = read(text)
     assert text.startswith("<!DOCTYPE html>")
     assert reader.links == []
@@ -146,7 +146,7 @@ def test_the_report_is_one_file_without_scripts(result: Simulation) -> None:
 
 
 def test_every_picture_has_a_title_and_a_description(result: Simulation) -> None:
-    drawings = re.findall(r"<svg .*?</svg>", page(result), re.DOTALL)
+    drawings = re.findall(r"<svg .*?</svg>", render_page(result), re.DOTALL)
     assert len(drawings) >= 9
     for drawing in drawings:
         root = ET.fromstring(drawing)
@@ -155,7 +155,7 @@ def test_every_picture_has_a_title_and_a_description(result: Simulation) -> None
 
 
 def test_a_hostile_name_stays_text_in_the_report(hostile: Simulation) -> None:
-    text = page(hostile)
+    text = render_page(hostile)
     reader = read(text)
     assert "script" not in reader.tags
     assert "\x1b" not in text
@@ -163,7 +163,7 @@ def test_a_hostile_name_stays_text_in_the_report(hostile: Simulation) -> None:
 
 
 def test_a_hostile_name_does_not_command_the_terminal(hostile: Simulation) -> None:
-    assert not [line for line in lines(hostile, wide=True) if "\x1b" in line or "\n" in line]
+    assert not [line for line in format_lines(hostile, wide=True) if "\x1b" in line or "\n" in line]
 
 
 @settings(max_examples=60, deadline=None)
@@ -171,7 +171,7 @@ def test_a_hostile_name_does_not_command_the_terminal(hostile: Simulation) -> No
 def test_whatever_is_written_comes_back_as_it_was(content: str, attribute: str) -> None:
     made = tag("p", content, title=attribute)
     root = ET.fromstring(made)
-    clean = [text for text in (content, attribute) if escaped(text) == escaped(text).replace("�", "")]
+    clean = [text for text in (content, attribute) if escape_html(text) == escape_html(text).replace("�", "")]
     if len(clean) == 2 and "\r" not in content + attribute and "￾" not in content + attribute:
         assert (root.text or "") == content
 
@@ -181,7 +181,7 @@ def test_markup_is_not_escaped_twice() -> None:
 
 
 def test_a_heat_map_of_many_nodes_stands_for_several_with_each_square() -> None:
-    shown = pictures.cells([Cell(f"n{number}", 0.5) for number in range(50_000)])
+    shown = pictures.merge_cells([Cell(f"n{number}", 0.5) for number in range(50_000)])
     assert len(shown) <= 2400
     assert shown[0].name == "n0 … n20 (21 nodes)"
 
@@ -207,4 +207,4 @@ def test_the_main_reason_is_what_most_nodes_say(message: str, reason: str) -> No
     [("cpu", 12.5, "12.5"), ("memory", 3 * 2**30, "3Gi"), ("memory", 100.0, "100"), ("pods", 11000.0, "11000")],
 )
 def test_amounts_are_written_as_kubernetes_does(resource: str, value: float, text: str) -> None:
-    assert amount(resource, value) == text
+    assert format_amount(resource, value) == text

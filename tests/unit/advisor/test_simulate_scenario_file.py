@@ -18,7 +18,7 @@ from mooring.advisor.simulate import (
     scenario_file,
     simulate,
 )
-from mooring.advisor.simulate.manifests import nodes_like
+from mooring.advisor.simulate.manifests import copy_templates
 from mooring.advisor.simulate.results import ConditionError, parse_condition
 from mooring.advisor.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ def open_file(name: str) -> bytes:
 
 
 def test_every_change_can_be_written() -> None:
-    scenario, cluster = scenario_file.read(
+    scenario, cluster = scenario_file.read_scenario(
         HEAD
         + """
 name: everything
@@ -70,7 +70,7 @@ steps:
     assert scenario.keep_pending
     assert scenario.until_full
     assert cluster.nodes == 3
-    assert [node.metadata.name for node in nodes_like(cluster.templates, 2)] == ["big-0", "big-1"]
+    assert [node.metadata.name for node in copy_templates(cluster.templates, 2)] == ["big-0", "big-1"]
     (step,) = scenario.steps
     assert (step.at, step.name) == (90.0, "all at once")
     kinds = [AddNodes, Label, Label, Taint, Untaint, Cordon, Cordon, Add, Remove, Drain, RemoveNodes]
@@ -149,21 +149,21 @@ class Wrong:
 )
 def test_a_wrong_scenario_is_refused_with_the_place(case: Wrong) -> None:
     with pytest.raises(ScenarioError) as refusal:
-        scenario_file.read(case.text, open_file)
+        scenario_file.read_scenario(case.text, open_file)
     assert case.message in str(refusal.value)
 
 
 def test_files_are_not_read_for_a_remote_user() -> None:
     with pytest.raises(ScenarioError, match="files cannot be read here"):
-        scenario_file.read(HEAD + "steps: [{add: [{file: /etc/passwd}]}]")
+        scenario_file.read_scenario(HEAD + "steps: [{add: [{file: /etc/passwd}]}]")
 
 
 def test_steps_happen_at_their_time() -> None:
-    scenario, _ = scenario_file.read(
+    scenario, _ = scenario_file.read_scenario(
         HEAD
         + f"until: 10m\nsteps: [{{at: 1m, add: [{{objects: [{POD}], replicas: 2}}]}}, {{at: 5m, removeNodes: ['*']}}]"
     )
-    result = simulate(Snapshot("two nodes", nodes_like((), 2)), scenario)
+    result = simulate(Snapshot("two nodes", copy_templates((), 2)), scenario)
     assert [(moment.at, moment.running, moment.nodes) for moment in result.timeline] == [
         (0.0, 0, 2),
         (60.0, 2, 2),
@@ -201,8 +201,8 @@ class Asked:
 def test_conditions_hold_or_not(case: Asked) -> None:
     pod = POD.replace('image: "a:1"', "image: 'a:1', resources: {requests: {cpu: '16'}}")
     other = pod.replace("name: a}", "name: b}").replace("'16'", "'33'")
-    scenario, _ = scenario_file.read(HEAD + f"steps: [{{add: [{{objects: [{pod}, {other}]}}]}}]")
-    result = simulate(Snapshot("a node", nodes_like((), 1)), scenario)
+    scenario, _ = scenario_file.read_scenario(HEAD + f"steps: [{{add: [{{objects: [{pod}, {other}]}}]}}]")
+    result = simulate(Snapshot("a node", copy_templates((), 1)), scenario)
     assert parse_condition(case.text).violation(result) == case.violation
 
 

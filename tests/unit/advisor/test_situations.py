@@ -41,7 +41,7 @@ from mooring.advisor.explain.results import SchedulingExplanation, Suggestion
 from mooring.advisor.simulate import Add, Remove, Scenario, Step, simulate
 from mooring.advisor.simulate.options import for_component
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.objects import scheme
+from mooring.advisor.snapshot.objects import full_scheme
 from mooring.api import codec
 from mooring.api.admissionregistration_v1 import (
     ValidatingAdmissionPolicy,
@@ -1738,7 +1738,7 @@ def played(snapshot: Snapshot, suggestion: Suggestion, case: Situation) -> Any:
     gone: list[Any] = []
     for change in suggestion.changes:
         target = change.target
-        kind = scheme().kind(target.api_version, target.kind)
+        kind = full_scheme().kind(target.api_version, target.kind)
         assert kind is not None
         old = snapshot.find(kind.type, target.namespace, target.name)
         if change.action == "delete":

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.advisor.snapshot import Snapshot, SnapshotError, data_directory, dump, engine, live, to_file
-from mooring.advisor.snapshot.following import following
+from mooring.advisor.snapshot.following import follow_snapshots
 from mooring.api import errors, resource_v1
 from mooring.api.core_v1 import Namespace, Node, Pod, Toleration
 from mooring.api.meta_v1 import ObjectMeta
@@ -86,7 +86,7 @@ def test_a_snapshot_that_was_written_is_read_again_as_it_was(tmp_path: Path) -> 
     file = tmp_path / "dump" / "cluster.json"
     file.parent.mkdir()
     with file.open("wb") as stream:
-        assert to_file.write(written, stream) == 5
+        assert to_file.write_snapshot(written, stream) == 5
     after = dump([file])
     assert [each.tree for each in after.raw()] == [each.tree for each in before.raw()]
     assert (after.forbidden, after.server) == ({"pods": "not allowed: no"}, {"gates": {"A": True}})
@@ -236,7 +236,7 @@ def test_a_cluster_is_followed_as_far_as_one_may(monkeypatch: pytest.MonkeyPatch
         async def two_snapshots() -> list[Snapshot]:
             monkeypatch.setattr(plane.client, "page", guarded)
             found = []
-            async for snapshot in following(plane.client, "the test", [Node, Pod, Namespace], 0.01):
+            async for snapshot in follow_snapshots(plane.client, "the test", [Node, Pod, Namespace], 0.01):
                 found.append(snapshot)
                 if snapshot.find(Pod, "default", "web") is not None:
                     return found

@@ -14,19 +14,19 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces import drawing, own, prices
 from mooring.advisor.simulate.traces.events import (
     Event,
-    NodeComes,
-    NodeGoes,
-    ObjectComes,
-    ObjectGoes,
-    PodArrives,
-    PodBound,
-    PodLeaves,
+    NodeArrival,
+    NodeDeparture,
+    ObjectArrival,
+    ObjectDeparture,
+    PodArrival,
+    PodBinding,
+    PodDeparture,
     TraceError,
 )
 from mooring.advisor.simulate.traces.measures import AllocationCurve, WaitHistogram
 from mooring.advisor.simulate.traces.opening import Trace
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
-from mooring.advisor.simulate.traces.results import Replayed, result_of
+from mooring.advisor.simulate.traces.results import Replayed, build_replay_result
 from mooring.advisor.snapshot import Snapshot
 from mooring.cli.main import mooring
 from mooring.testing.builders import node, pod
@@ -39,19 +39,19 @@ TWO_NODES = "0,add,Node,a,cpu=4 memory=8Gi,\n0,add,Node,b,cpu=4 memory=8Gi,\n"
 def reported(event: Event) -> str:
     """Return an event in a word or two."""
     match event:
-        case PodArrives(at=at, lasts=lasts):
+        case PodArrival(at=at, lasts=lasts):
             return f"{at:g} {event.name} comes" + (f" for {lasts:g}" if lasts is not None else "")
-        case PodLeaves(at=at, name=name):
+        case PodDeparture(at=at, name=name):
             return f"{at:g} {name} leaves"
-        case PodBound(at=at, name=name, node=node_name):
+        case PodBinding(at=at, name=name, node=node_name):
             return f"{at:g} {name} is bound to {node_name}"
-        case NodeComes(at=at, node=found):
+        case NodeArrival(at=at, node=found):
             return f"{at:g} node {found.metadata.name} comes"
-        case NodeGoes(at=at, name=name, fails=fails):
+        case NodeDeparture(at=at, name=name, fails=fails):
             return f"{at:g} node {name} {'fails' if fails else 'goes'}"
-        case ObjectComes(at=at, object=obj):
+        case ObjectArrival(at=at, object=obj):
             return f"{at:g} {obj.kind} {obj.metadata.name} comes"
-        case ObjectGoes(at=at, kind=kind, name=name):
+        case ObjectDeparture(at=at, kind=kind, name=name):
             return f"{at:g} {kind} {name} goes"
 
 
@@ -311,22 +311,22 @@ def test_a_parquet_file_that_is_damaged_inside_is_reported(tmp_path: Path) -> No
 @pytest.mark.req("T.1")
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     events: list[Event] = [
-        NodeComes(0.0, node("n", taints=["a=b:NoSchedule"])),
-        PodArrives(1.5, pod("p", cpu="1", labels={"a": "b"}, priority=7), 30.0),
-        PodBound(2.0, "default/p", "n"),
-        PodLeaves(3.0, "default/p"),
-        NodeGoes(4.0, "n", fails=True),
-        ObjectComes(5.0, pod("q")),
-        ObjectGoes(6.0, "Deployment", "x", "web"),
+        NodeArrival(0.0, node("n", taints=["a=b:NoSchedule"])),
+        PodArrival(1.5, pod("p", cpu="1", labels={"a": "b"}, priority=7), 30.0),
+        PodBinding(2.0, "default/p", "n"),
+        PodDeparture(3.0, "default/p"),
+        NodeDeparture(4.0, "n", fails=True),
+        ObjectArrival(5.0, pod("q")),
+        ObjectDeparture(6.0, "Deployment", "x", "web"),
     ]
     path = tmp_path / "t.csv"
     with path.open("w") as stream:
-        own.Writer(stream).write(events[:5] + events[6:])
+        own.TraceWriter(stream).write(events[:5] + events[6:])
     again = list(Trace((path,)).events())
     assert [reported(event) for event in again] == [reported(event) for event in events[:5] + events[6:]]
     first, second = again[0], again[1]
-    assert isinstance(first, NodeComes)
-    assert isinstance(second, PodArrives)
+    assert isinstance(first, NodeArrival)
+    assert isinstance(second, PodArrival)
     assert first.node.spec == node("n", taints=["a=b:NoSchedule"]).spec
     assert first.node.status == node("n").status
     assert second.pod.spec.priority == 7
@@ -484,12 +484,12 @@ def replayed(events: Sequence[Event], *nodes: str, **options: object) -> tuple[R
         ReplayOptions(keeps_placements=True, **options),  # type: ignore[arg-type] # tests name what they mean
     )
     replay.run(iter(events))
-    return replay, result_of(replay, "nodes", "events", "default")
+    return replay, build_replay_result(replay, "nodes", "events", "default")
 
 
 def test_pods_run_their_time_and_leave_room_for_those_who_wait() -> None:
     replay, result = replayed(
-        [PodArrives(0.0, pod("a", cpu="3"), 60.0), PodArrives(10.0, pod("b", cpu="3"), 30.0)], "n"
+        [PodArrival(0.0, pod("a", cpu="3"), 60.0), PodArrival(10.0, pod("b", cpu="3"), 30.0)], "n"
     )
     assert result.numbers["placed"] == 2
     assert result.numbers["running"] == 0
@@ -499,9 +499,9 @@ def test_pods_run_their_time_and_leave_room_for_those_who_wait() -> None:
 
 def test_a_pod_that_finds_no_node_is_given_up_if_asked() -> None:
     events = [
-        PodArrives(0.0, pod("a", cpu="3")),
-        PodArrives(1.0, pod("b", cpu="3")),
-        PodArrives(2.0, pod("c", cpu="1")),
+        PodArrival(0.0, pod("a", cpu="3")),
+        PodArrival(1.0, pod("b", cpu="3")),
+        PodArrival(2.0, pod("c", cpu="1")),
     ]
     _, result = replayed(events, "n", gives_up=True)
     assert (result.numbers["given up"], result.numbers["pending"]) == (1, 0)
@@ -515,10 +515,10 @@ def test_a_pod_that_finds_no_node_is_given_up_if_asked() -> None:
 
 def test_pods_of_a_node_that_fails_begin_again_elsewhere() -> None:
     events: list[Event] = [
-        PodArrives(0.0, pod("a", cpu="3"), 100.0),
-        NodeComes(10.0, node("m", cpu="4")),
-        NodeGoes(20.0, "n", fails=True),
-        PodLeaves(30.0, "default/unknown"),
+        PodArrival(0.0, pod("a", cpu="3"), 100.0),
+        NodeArrival(10.0, node("m", cpu="4")),
+        NodeDeparture(20.0, "n", fails=True),
+        PodDeparture(30.0, "default/unknown"),
     ]
     replay, result = replayed(events, "n")
     assert result.placements == {"default/a": "m"}
@@ -528,28 +528,28 @@ def test_pods_of_a_node_that_fails_begin_again_elsewhere() -> None:
 
 
 ODD: tuple[tuple[str, Event], ...] = (
-    ("pods came that were there already, and were left out: the first was default/a at 5 s", PodArrives(5.0, pod("a"))),
+    ("pods came that were there already, and were left out: the first was default/a at 5 s", PodArrival(5.0, pod("a"))),
     (
         "pods came with a node that was not there, and were left out: the first was default/b at 5 s",
-        PodArrives(5.0, pod("b", cpu="1", on="m")),
+        PodArrival(5.0, pod("b", cpu="1", on="m")),
     ),
-    ("pods left that were not there: the first was default/b at 5 s", PodLeaves(5.0, "default/b")),
-    ("nodes left that were not there: the first was m at 5 s", NodeGoes(5.0, "m")),
-    ("objects left that were not there: the first was x/web at 5 s", ObjectGoes(5.0, "Deployment", "x", "web")),
+    ("pods left that were not there: the first was default/b at 5 s", PodDeparture(5.0, "default/b")),
+    ("nodes left that were not there: the first was m at 5 s", NodeDeparture(5.0, "m")),
+    ("objects left that were not there: the first was x/web at 5 s", ObjectDeparture(5.0, "Deployment", "x", "web")),
 )
 
 
 @pytest.mark.req("T.8")
 @pytest.mark.parametrize(("reported", "event"), ODD, ids=[case[0].split(":")[0] for case in ODD])
 def test_events_without_sense_are_counted_and_change_nothing(reported: str, event: Event) -> None:
-    _, result = replayed([PodArrives(0.0, pod("a", cpu="1")), event, event], "n")
+    _, result = replayed([PodArrival(0.0, pod("a", cpu="1")), event, event], "n")
     assert result.notes == [f"2 {reported}"]
     assert result.numbers["arrived"] == result.numbers["running"] == 1
     assert result.numbers["allocated cpu"] == 0.25
 
 
 def test_a_more_important_pod_displaces_one_that_comes_again() -> None:
-    events = [PodArrives(0.0, pod("low", cpu="3")), PodArrives(5.0, pod("high", cpu="3", priority=10), 20.0)]
+    events = [PodArrival(0.0, pod("low", cpu="3")), PodArrival(5.0, pod("high", cpu="3", priority=10), 20.0)]
     _, result = replayed(events, "n")
     assert result.numbers["preempted"] == 1
     assert result.numbers["running"] == 1
@@ -562,15 +562,15 @@ def test_measures_over_time(tmp_path: Path) -> None:
     table.write_text("type,price\nlarge,2.5\nsmall,1\n")
     labels = {"node.kubernetes.io/instance-type": "large"}
     events: list[Event] = [
-        NodeComes(0.0, node("n", cpu="4", labels=labels)),
-        NodeComes(0.0, node("m", cpu="4", labels=labels)),
+        NodeArrival(0.0, node("n", cpu="4", labels=labels)),
+        NodeArrival(0.0, node("m", cpu="4", labels=labels)),
     ]
     events += [
-        PodArrives(0.0, pod("a", cpu="3")),
-        PodArrives(3600.0, pod("b", cpu="2")),
-        PodArrives(7200.0, pod("c", cpu="3")),
+        PodArrival(0.0, pod("a", cpu="3")),
+        PodArrival(3600.0, pod("b", cpu="2")),
+        PodArrival(7200.0, pod("c", cpu="3")),
     ]
-    _, result = replayed(events, prices=prices.read(table))
+    _, result = replayed(events, prices=prices.read_prices(table))
     last = result.samples[-1]
     assert last["allocated cpu"] == pytest.approx(5 / 8)
     assert last["nodes in use"] == 2
@@ -610,7 +610,7 @@ PRICES = (
 @pytest.mark.parametrize(("text", "expected"), [case[1:] for case in PRICES], ids=[case[0] for case in PRICES])
 def test_prices_are_read_from(text: str, expected: dict[str, float], tmp_path: Path) -> None:
     (tmp_path / "prices").write_text(text)
-    assert prices.read(tmp_path / "prices").table == expected
+    assert prices.read_prices(tmp_path / "prices").table == expected
 
 
 @pytest.mark.req("T.2")
@@ -629,7 +629,7 @@ def test_prices_are_read_from(text: str, expected: dict[str, float], tmp_path: P
 def test_prices_that_make_no_sense_are_reported(text: str, tmp_path: Path) -> None:
     (tmp_path / "prices").write_text(text)
     with pytest.raises(TraceError, match="prices"):
-        prices.read(tmp_path / "prices")
+        prices.read_prices(tmp_path / "prices")
 
 
 @pytest.mark.req("T.2")
@@ -646,7 +646,7 @@ def test_percentiles_of_waiting_times_are_within_two_per_cent() -> None:
 def test_what_is_allocated_when_so_much_has_been_asked_for_is_a_mean_by_whole_per_cents() -> None:
     curve = AllocationCurve()
     for asked, allocated in ((0.596, 0.5), (0.604, 0.6), (0.606, 0.7)):
-        curve.note(asked, allocated)
+        curve.add_point(asked, allocated)
     assert curve.points() == {60: 55.0, 61: 70.0}
 
 
@@ -655,28 +655,30 @@ def test_drawn_workloads_ask_for_what_is_wanted_and_depend_on_the_seed_alone() -
     pods = [pod(f"p{number:02}", cpu=str(1 + number % 4)) for number in range(20)]
     nodes = [node("n", cpu="100")]
 
-    def drawn(seed: int, times: float = 1.3) -> list[PodArrives]:
-        return list(drawing.draw(pods, nodes, drawing.FillTarget("cpu", times), seed).pods)
+    def drawn(seed: int, times: float = 1.3) -> list[PodArrival]:
+        return list(drawing.draw_workload(pods, nodes, drawing.FillTarget("cpu", times), seed).pods)
 
     def names(seed: int) -> list[str]:
         return [event.name for event in drawn(seed)]
 
-    assert 126_000 <= sum(drawing.requested(event.pod, "cpu") for event in drawn(1)) <= 133_000
+    assert 126_000 <= sum(drawing.requested_amount(event.pod, "cpu") for event in drawn(1)) <= 133_000
     assert names(1) == names(1) != names(2)
     assert set(names(1)[:20]) == {f"default/p{number:02}" for number in range(20)}
     assert len(set(names(1))) == len(names(1))
-    assert 16_000 < sum(drawing.requested(event.pod, "cpu") for event in drawn(1, times=0.2)) <= 20_000
+    assert 16_000 < sum(drawing.requested_amount(event.pod, "cpu") for event in drawn(1, times=0.2)) <= 20_000
     assert len(drawn(1, times=0.5)) == 20  # they ask for exactly that: none more, none less
     with pytest.raises(TraceError, match="no node has any"):
-        drawing.draw(pods, nodes, drawing.FillTarget("nvidia.com/gpu", 1.0), 1)
+        drawing.draw_workload(pods, nodes, drawing.FillTarget("nvidia.com/gpu", 1.0), 1)
     with pytest.raises(TraceError, match="no pod of the trace asks for it"):
-        drawing.draw(pods, [node("n", resources={"nvidia.com/gpu": "8"})], drawing.FillTarget("nvidia.com/gpu", 1.0), 1)
+        drawing.draw_workload(
+            pods, [node("n", resources={"nvidia.com/gpu": "8"})], drawing.FillTarget("nvidia.com/gpu", 1.0), 1
+        )
 
 
 @pytest.mark.req("T.5")
 def test_drawing_depends_on_names_not_on_the_order_of_lists() -> None:
     pods, nodes = [pod(f"p{number}") for number in range(9)], [node(f"n{number}") for number in range(9)]
-    one, other = drawing.draw(pods, nodes, None, 42), drawing.draw(pods[::-1], nodes[::-1], None, 42)
+    one, other = drawing.draw_workload(pods, nodes, None, 42), drawing.draw_workload(pods[::-1], nodes[::-1], None, 42)
     assert list(one.pods) == list(other.pods)
     assert one.nodes == other.nodes != nodes
 

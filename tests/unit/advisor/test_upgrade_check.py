@@ -14,10 +14,18 @@ from click.testing import CliRunner
 from mooring.advisor.releases import Crossing
 from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.upgrade import DrainOptions, Rollout, UpgradeRequest, check, drain_all, helm_manifests, reports
-from mooring.advisor.upgrade.check import kubelet_skew, local_data
+from mooring.advisor.upgrade import (
+    DrainOptions,
+    Rollout,
+    UpgradeRequest,
+    check_upgrade,
+    drain_all,
+    helm_manifests,
+    reports,
+)
+from mooring.advisor.upgrade.check import find_kubelet_skew, find_local_data
 from mooring.advisor.upgrade.drains import pools_of
-from mooring.advisor.upgrade.page import page
+from mooring.advisor.upgrade.page import render_page
 from mooring.advisor.upgrade.results import UpgradeCheck
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet
@@ -228,7 +236,7 @@ HAZARDS: dict[str, tuple[Callable[[], Pod], list[str]]] = {
 
 @pytest.mark.parametrize(("pod", "problems"), HAZARDS.values(), ids=HAZARDS.keys())
 def test_local_data_is_named(pod: Callable[[], Pod], problems: list[str]) -> None:
-    found = [each.problem for each in local_data(Snapshot("a test", [*nodes(1), pod()]))]
+    found = [each.problem for each in find_local_data(Snapshot("a test", [*nodes(1), pod()]))]
     assert len(found) == len(problems)
     assert all(text in problem for problem, text in zip(found, problems, strict=True))
 
@@ -236,7 +244,7 @@ def test_local_data_is_named(pod: Callable[[], Pod], problems: list[str]) -> Non
 def test_kubelets_are_checked_at_every_release_on_the_way() -> None:
     old = builders.node("old")
     old.status.node_info.kubelet_version = "v1.32.3"
-    found = list(kubelet_skew([old], Crossing.between("1.34", "1.37")))
+    found = list(find_kubelet_skew([old], Crossing.between("1.34", "1.37")))
     assert [(each.release, each.nodes) for each in found] == [("1.36", ("old",)), ("1.37", ("old",))]
 
 
@@ -274,7 +282,7 @@ def test_what_must_change_in_objects_is_among_what_to_change_before() -> None:
 def checked(*objects: Resource, **more: Any) -> Any:
     drains = DrainOptions(timeout_seconds=600)
     subject = UpgradeRequest(Snapshot("a test", objects), Crossing.between("1.36", "1.37"), drains, Settings())
-    return check(replace(subject, **more))
+    return check_upgrade(replace(subject, **more))
 
 
 def test_a_cluster_with_room_passes() -> None:
@@ -372,7 +380,7 @@ def test_a_rollback_that_would_lose_a_field_is_found() -> None:
         "x", spec={"tolerations": [{"key": "sla", "operator": "Gt", "value": "900"}]}
     ).spec.tolerations
     result = checked(*nodes(2), web, crossing=Crossing.between("1.34", "1.37"), goes_back=True)
-    assert result.up.worst() != result.back.worst()
+    assert result.up.worst_severity() != result.back.worst_severity()
     assert any("way back" in reason for reason in result.reasons)
 
 
@@ -435,11 +443,11 @@ def test_a_broken_helm_release_is_a_note(data: bytes, reason: str) -> None:
 
 def test_the_reports_name_the_verdict_and_the_remedy() -> None:
     result = checked(*nodes(3), deployment("db", 2), budget("db", minAvailable=2))
-    text = "\n".join(reports.lines(result, lambda line, _tone: line))
-    for written in (text, reports.markdown(result), page(result)):
+    text = "\n".join(reports.format_lines(result, lambda line, _tone: line))
+    for written in (text, reports.format_markdown(result), render_page(result)):
         assert "does not pass" in written
         assert "kubectl -n default scale deployment/db --replicas=3" in written
-    assert "<svg" in page(result)
+    assert "<svg" in render_page(result)
     assert result.tree()["verdict"] == "does not pass"
 
 
@@ -447,8 +455,8 @@ def test_names_from_the_cluster_are_escaped_in_markdown_and_html() -> None:
     web = deployment("db", 1)
     hostile = builders.node("a|<b>")
     written = (
-        reports.markdown(checked(hostile, builders.node("n"), web)),
-        page(checked(hostile, builders.node("n"), web)),
+        reports.format_markdown(checked(hostile, builders.node("n"), web)),
+        render_page(checked(hostile, builders.node("n"), web)),
     )
     assert "| a\\|&lt;b> |" in written[0]
     assert "a|<b>" not in written[1]

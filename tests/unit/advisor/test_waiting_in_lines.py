@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.traces.events import Event, NodeComes, NodeGoes, PodArrives, PodLeaves
+from mooring.advisor.simulate.traces.events import Event, NodeArrival, NodeDeparture, PodArrival, PodDeparture
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
-from mooring.advisor.simulate.traces.results import result_of
+from mooring.advisor.simulate.traces.results import build_replay_result
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.framework import SUCCESS, Status
@@ -77,22 +77,22 @@ def trace(seed: int) -> Iterator[Event]:
     lot = random.Random(seed)
     kinds = lot.sample(list(SHAPES), lot.randint(2, 5))
     for number in range(4):
-        yield NodeComes(0.0, node(f"n{number}"))
+        yield NodeArrival(0.0, node(f"n{number}"))
     at, gone = 0.0, False
     there: list[str] = []
     for number in range(150):
         at += lot.choice([0.0, 0.0, 0.3, 1.0, 4.0])
         match lot.randrange(12):
             case 0 if there:
-                yield PodLeaves(at, f"default/{there.pop(lot.randrange(len(there)))}")
+                yield PodDeparture(at, f"default/{there.pop(lot.randrange(len(there)))}")
             case 1:
-                yield NodeGoes(at, "n3", fails=True) if not gone else NodeComes(at, node("n3", cpu="6"))
+                yield NodeDeparture(at, "n3", fails=True) if not gone else NodeArrival(at, node("n3", cpu="6"))
                 gone = not gone
             case _:
                 kind = lot.choice(kinds)
                 there.append(f"{kind}-{number}")
                 lasts = lot.choice([None, 5.0, 20.0, 60.0])
-                yield PodArrives(at, pod(there[-1], labels={"app": kind}, **SHAPES[kind]), lasts)
+                yield PodArrival(at, pod(there[-1], labels={"app": kind}, **SHAPES[kind]), lasts)
 
 
 def replayed(events: Iterator[Event], settings: Settings, seed: int = 0) -> Replay:
@@ -104,7 +104,7 @@ def replayed(events: Iterator[Event], settings: Settings, seed: int = 0) -> Repl
 @pytest.mark.parametrize("seed", range(24))
 def test_who_gets_which_node_and_when_is_the_same(seed: int) -> None:
     alone, replay = (replayed(trace(seed), settings, seed) for settings in (one_by_one(), Settings()))
-    assert result_of(replay, "", "", "") == result_of(alone, "", "", "")
+    assert build_replay_result(replay, "", "", "") == build_replay_result(alone, "", "", "")
     assert replay.world.record.attempts == alone.world.record.attempts
     waiting = {pod.name: replay.world.message_of(pod) for pod in replay.world.pods.values()}
     assert waiting == {pod.name: alone.world.message_of(pod) for pod in alone.world.pods.values()}
@@ -121,11 +121,11 @@ def test_attempts_in_vain_cost_the_same_however_many_pods_wait(monkeypatch: pyte
     monkeypatch.setattr(SchedulingQueue, "pop", counted)
 
     def events(waiting: int) -> Iterator[Event]:
-        yield NodeComes(0.0, node("n"))
+        yield NodeArrival(0.0, node("n"))
         for number in range(waiting):
-            yield PodArrives(1.0, pod(f"never-{number}", **SHAPES["never"]))
+            yield PodArrival(1.0, pod(f"never-{number}", **SHAPES["never"]))
         for number in range(30):
-            yield PodArrives(10.0 + 12 * number, pod(f"small-{number}", **SHAPES["small"]), 5.0)
+            yield PodArrival(10.0 + 12 * number, pod(f"small-{number}", **SHAPES["small"]), 5.0)
 
     few, many = replayed(events(1), Settings()), len(popped)
     replay = replayed(events(101), Settings())

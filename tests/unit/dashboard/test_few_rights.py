@@ -76,5 +76,5 @@ async def test_commands_read_the_same_namespace(tmp_path: Path) -> None:
             nothing = await live(client, kinds=[Pod], namespace="kube-system")
     assert {each.metadata.namespace for each in found.all(Pod)} == {"default"}
     assert found.forbidden["pods"] == f"not allowed outside of the namespace default: {NO_PODS}"
-    assert not found.unread("pods")
-    assert nothing.unread("pods") == f"not allowed: {NO_PODS}"
+    assert not found.why_unread("pods")
+    assert nothing.why_unread("pods") == f"not allowed: {NO_PODS}"

@@ -176,7 +176,7 @@ def build_generated_object(obj: Resource) -> GeneratedObject | None:
             metadata=_metadata_for_generated(obj.spec.metadata, namespace, name), spec=copy_of(obj.spec.spec)
         )
         return GeneratedObject(claim, "spec", "spec.spec", "claims")
-    at = specs.pod_spec(obj)
+    at = specs.find_pod_spec(obj)
     if at is None or isinstance(obj, Pod | PodTemplate):
         return None
     pods: PodTemplateSpec = obj.spec.template  # type: ignore[attr-defined] # all other kinds with pods have one

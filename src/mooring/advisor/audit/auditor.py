@@ -88,7 +88,7 @@ class _Auditor:
                 findings += self._audit_object(subjects[reference])
         self._notes += _policy_notes(self._snapshot, subjects.values())
         if self._snapshot.all(ResourceQuota):
-            rules = NamespaceRules.of(self._snapshot)
+            rules = NamespaceRules.from_snapshot(self._snapshot)
             refused = ((each.reference, rules.refusal_if_recreated(each.object)) for each in subjects.values())
             self._notes += _format_refusals(refused, "quotas")
         findings += self._affected_pod_findings(findings, subjects)

@@ -185,7 +185,7 @@ _PLACES = {
 
 def find_bridged_uses(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
     """Yield findings about constraints in the annotations of a pod or template that the bridge evaluates."""
-    at = specs.pod_spec(subject.object)
+    at = specs.find_pod_spec(subject.object)
     if at is None or not annotations.has_constraints(at.annotations):
         return
     gates = {gate.name for gate in at.spec.scheduling_gates}

@@ -12,7 +12,7 @@ from functools import cached_property
 from mooring.advisor.audit.options import AuditOptions, ResolvedFlags
 from mooring.advisor.audit.results import Effect
 from mooring.advisor.snapshot import Snapshot, engine
-from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.engines import needs_node
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.resource_v1 import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.states import has_ended, priority
@@ -131,7 +131,9 @@ class PodEffectFinder:
     def _schedule_pending_pods(self, side: ResolvedFlags) -> dict[Key, str]:
         made = engine(self.snapshot, profiles=self.profiles, features=side.features)
         waiting = [
-            pod for pod in self.snapshot.all(Pod) if pod.metadata.uid and waits(pod) and not pod.spec.scheduling_gates
+            pod
+            for pod in self.snapshot.all(Pod)
+            if pod.metadata.uid and needs_node(pod) and not pod.spec.scheduling_gates
         ]
         waiting.sort(key=lambda pod: (-priority(pod), pod.metadata.creation_timestamp or ""))
         outcomes: dict[Key, str] = {}

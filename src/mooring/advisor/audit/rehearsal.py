@@ -20,7 +20,7 @@ from msgspec import structs
 
 from mooring.advisor.audit.admission_checks import build_generated_object, find_dropped_fields, reason_not_creating
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
-from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.engines import needs_node
 from mooring.advisor.snapshot.to_store import is_written, missing_namespaces, write_objects
 from mooring.api import codec, errors
 from mooring.api.base import copy_of
@@ -103,7 +103,7 @@ async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, fold
     async with start(first, then=False, with_workers=False) as plane:
         taken = await _load_objects(plane, copy, notes)
     await asyncio.to_thread(shutil.copytree, first, second)
-    pods = [obj for obj, _ in taken if isinstance(obj, Pod) and waits(obj) and not obj.spec.scheduling_gates]
+    pods = [obj for obj, _ in taken if isinstance(obj, Pod) and needs_node(obj) and not obj.spec.scheduling_gates]
     waiting = [pod for pod in pods if pod.spec.scheduler_name in copy.schedulers]
     views: list[dict[_Key, _Outcome]] = []
     for place, then in ((first, False), (second, True)):

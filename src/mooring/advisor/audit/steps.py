@@ -114,7 +114,7 @@ class Steps:
             reference.stored
             and subject is not None
             and not isinstance(subject.object, Pod)
-            and specs.pod_spec(subject.object) is not None
+            and specs.find_pod_spec(subject.object) is not None
         )
 
     def _workload_commands(self, reference: ObjectReference) -> Iterator[Command]:
@@ -125,7 +125,7 @@ class Steps:
                 why = f"{owner.kind} {owner.name} makes it: change the template there"
                 yield Command(run=kubectl_command("get", reference, _resource_name(reference)), ready=False, why=why)
             return  # the owner's template is the one to change
-        at = specs.pod_spec(obj)
+        at = specs.find_pod_spec(obj)
         if at is None:
             return
         if isinstance(obj, batch_v1.Job):
@@ -181,7 +181,7 @@ class Steps:
     def _is_replaced_by_rollout(self, finding: Finding, breaking: Sequence[Finding]) -> bool:
         """Return whether an earlier step patches the pod's workload, whose rollout then replaces the pod."""
         subject = self.subjects.get(finding.object)
-        owner = owners_of(self.snapshot).top_of(subject.object) if subject is not None else None
+        owner = owners_of(self.snapshot).top_owner_of(subject.object) if subject is not None else None
         if not isinstance(owner, apps_v1.Deployment | apps_v1.StatefulSet | apps_v1.DaemonSet):
             return False
         if not isinstance(owner, apps_v1.Deployment) and owner.spec.update_strategy.type == "OnDelete":

@@ -18,14 +18,14 @@ import msgspec
 import mooring
 from mooring.advisor.experiments.experiment_file import AllocationColumn, ClusterSpec, ExperimentError, RunSpec
 from mooring.advisor.simulate.changes import ScenarioError
-from mooring.advisor.simulate.manifests import nodes_like, read_nodes
+from mooring.advisor.simulate.manifests import copy_templates, read_nodes
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces import checkpoints
-from mooring.advisor.simulate.traces.drawing import draw
-from mooring.advisor.simulate.traces.events import NodeComes, TraceError
+from mooring.advisor.simulate.traces.drawing import draw_workload
+from mooring.advisor.simulate.traces.events import NodeArrival, TraceError
 from mooring.advisor.simulate.traces.opening import Trace, TraceWorkload
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
-from mooring.advisor.simulate.traces.results import Replayed, as_csv, result_of
+from mooring.advisor.simulate.traces.results import Replayed, build_replay_result, format_csv
 from mooring.advisor.snapshot import Snapshot, SnapshotError, dump
 from mooring.api.core_v1 import Node
 from mooring.scheduler.facade import IN_TREE, ProfileSpec
@@ -59,7 +59,7 @@ def _execute(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> R
     snapshot = _initial_snapshot(spec.cluster)
     if wanted.draw:
         pods = list(trace.pods())
-        events, nodes = draw(pods, snapshot.all(Node), wanted.fill, spec.seed)
+        events, nodes = draw_workload(pods, snapshot.all(Node), wanted.fill, spec.seed)
         snapshot, workload = snapshot.replace(remove=nodes, put=nodes), pods
     else:
         events, workload = trace.events(), TraceWorkload(trace)  # type: ignore[assignment] # both are pods, again and again
@@ -70,7 +70,9 @@ def _execute(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> R
     gc.freeze()
     replay = Replay(snapshot, settings, ReplayOptions(spec.seed, wanted.give_up, wanted.until))
     replay.run(events)
-    result = result_of(replay, spec.cluster_name, spec.workload_name, spec.scheduler_name, trace.complaints.summary())
+    result = build_replay_result(
+        replay, spec.cluster_name, spec.workload_name, spec.scheduler_name, trace.complaints.summary()
+    )
     result.digest, result.skipped = digest, trace.complaints.skipped
     result.cpu_seconds = round(time.process_time() - begun, 2)
     result.peak_mb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
@@ -80,11 +82,11 @@ def _execute(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> R
 def _initial_snapshot(cluster: ClusterSpec) -> Snapshot:
     if cluster.trace:
         events = Trace(tuple(Path(name) for name in cluster.trace)).events()
-        return Snapshot("the trace", [event.node for event in events if isinstance(event, NodeComes)])
+        return Snapshot("the trace", [event.node for event in events if isinstance(event, NodeArrival)])
     if cluster.dump:
         return dump([Path(name) for name in cluster.dump])
     templates = read_nodes(Path(cluster.template).read_bytes(), cluster.template) if cluster.template else ()
-    return Snapshot(f"{cluster.nodes or 0} nodes", nodes_like(templates, cluster.nodes or 0))
+    return Snapshot(f"{cluster.nodes or 0} nodes", copy_templates(templates, cluster.nodes or 0))
 
 
 _KEYS = ("cluster", "workload", "scheduler")
@@ -105,7 +107,7 @@ def column_name(resource: str, step: int) -> str:
 
 
 def write_table(path: Path, rows: Sequence[dict[str, object]]) -> None:
-    path.write_text(as_csv(rows, missing=""), encoding="utf-8", newline="")
+    path.write_text(format_csv(rows, missing=""), encoding="utf-8", newline="")
 
 
 def summarize(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:

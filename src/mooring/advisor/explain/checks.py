@@ -12,7 +12,7 @@ from mooring.advisor.explain.remedies.waiting import failing_images, is_pull_ref
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.wording import join_names
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import find_similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, Deployment, StatefulSet
@@ -34,7 +34,7 @@ def steps_to_check(snapshot: Snapshot, subject: Subject, cause: Cause) -> list[s
 
 
 def _image_checks(snapshot: Snapshot, subject: Subject, cause: Cause) -> Iterator[str]:
-    known, space = snapshot.derived(PulledImages.from_snapshot), subject.pod.metadata.namespace
+    known, space = snapshot.derive(PulledImages.from_snapshot), subject.pod.metadata.namespace
     for image in failing_images(subject.pod):
         yield f"does the registry have the image? `docker pull {image}` on a machine outside of the cluster says so"
         registry = registry_of(image)
@@ -102,8 +102,8 @@ def _installer_checks(snapshot: Snapshot, name: str, what: str) -> Iterator[str]
 
 def _find_workload_of_driver(snapshot: Snapshot, name: str) -> DaemonSet | Deployment | StatefulSet | None:
     """Return the workload whose template mentions a driver's name, or whose own name is like it; None if none does."""
-    every = snapshot.derived(_workloads_with_templates)
-    meant = similar(name.replace(".", "-"), [each.metadata.name for each, _ in every])
+    every = snapshot.derive(_workloads_with_templates)
+    meant = find_similar(name.replace(".", "-"), [each.metadata.name for each, _ in every])
     mentioned = (each for each, text in every if name and name in text)
     return next(mentioned, None) or next((each for each, _ in every if each.metadata.name == meant), None)
 

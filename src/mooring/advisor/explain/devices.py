@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.explain.wording import Groups, did_you_mean, group_by_text
-from mooring.advisor.node_facts import nearest
+from mooring.advisor.node_facts import find_nearest
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import (
@@ -230,7 +230,7 @@ def _missing_class_cause(view: View, name: str) -> Cause | None:
         return Cause(
             "NoResourceSlice",
             f"no ResourceSlice of driver {wanted} exists (DeviceClass {name}): is the driver"
-            f" installed and running?{did_you_mean(nearest(wanted, drivers))}",
+            f" installed and running?{did_you_mean(find_nearest(wanted, drivers))}",
         )
     if not drivers:
         text = f"no ResourceSlice of any driver exists (DeviceClass {name}): is a DRA driver installed and running?"

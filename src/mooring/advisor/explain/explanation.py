@@ -60,9 +60,9 @@ from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import NodeFacts
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.engines import load, waits
+from mooring.advisor.snapshot.engines import load_snapshot, needs_node
 from mooring.advisor.snapshot.namespace_rules import RULES
-from mooring.advisor.snapshot.objects import moment_of
+from mooring.advisor.snapshot.objects import time_of_snapshot
 from mooring.api.autoscaling_v2 import HorizontalPodAutoscaler
 from mooring.api.batch_v1 import CronJob
 from mooring.api.core_v1 import Event, Node, Pod, PodSpec
@@ -174,7 +174,7 @@ def load_engine(snapshot: Snapshot, settings: Settings | None = None) -> Explain
     """Return a scheduler engine that contains all objects of a snapshot which explanations read."""
     settings = settings or Settings()
     engine = ExplainEngine(settings.profiles, features=settings.features, registry=settings.registry)
-    load(engine, snapshot)
+    load_snapshot(engine, snapshot)
     for template in snapshot.all(ResourceClaimTemplate):
         engine.put(template)
     return engine
@@ -207,7 +207,7 @@ class _Explainer:
 
     def __post_init__(self) -> None:
         self.facts = list(self.subject.facts)
-        self.now = self.snapshot.derived(moment_of)
+        self.now = self.snapshot.derive(time_of_snapshot)
 
     @property
     def _pod(self) -> Pod:
@@ -253,7 +253,7 @@ class _Explainer:
         """Explain the problem of most pods of a workload; None if there is none, or if most only have no node."""
         made = check_creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
         siblings = self.subject.siblings
-        waiting = [pod for pod in siblings if waits(pod)]
+        waiting = [pod for pod in siblings if needs_node(pod)]
         broken = [
             (pod, cause)
             for pod in siblings
@@ -364,7 +364,7 @@ class _Explainer:
         pod = self._pod
         name = pod.spec.node_name
         if self.engine.cluster.node(name) is None:
-            if self.snapshot.unread("nodes"):
+            if self.snapshot.why_unread("nodes"):
                 text = f"the pod runs on node {name}; why there cannot be said without nodes"
                 return self._build_explanation("Scheduled", text)
             found = Search(self._view_of(self.subject)).run(self.wanted)
@@ -409,7 +409,7 @@ class _Explainer:
             state: State = "NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable"
             return self._explanation_with_remedies(state, awaited)
         if self.is_complete and cause is not None:
-            why = "" if self.snapshot.unread("nodes") else f"; one more would have none: {cause.text}"
+            why = "" if self.snapshot.why_unread("nodes") else f"; one more would have none: {cause.text}"
             text = f"all {self.wanted_pods} pods have a node{why}"
             return replace(self._build_explanation("Scheduled", text), refusals=refusals, nodes=verdicts)
         found = [] if fits else self._find_suggestions(view, tried, cause)
@@ -417,7 +417,7 @@ class _Explainer:
             self._note_nearest_node(view)
         if fits and self.subject.exists:
             self.facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
-        message = "" if self.snapshot.unread("nodes") else NO_NODES
+        message = "" if self.snapshot.why_unread("nodes") else NO_NODES
         if has_nodes:
             message = fit_message(outcome, tried or NOTHING_DONE)
         state = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
@@ -535,9 +535,9 @@ class _Explainer:
         if not early.is_success:
             found = scheduling_gate_cause(self._pod) if self._pod.spec.scheduling_gates else missing_object_cause(view)
             return found or Cause(early.plugin, early.message)
-        if not len(self.engine.cluster) and self.snapshot.unread("nodes"):
+        if not len(self.engine.cluster) and self.snapshot.why_unread("nodes"):
             return self._reported_cause(view)
-        return Placement(view, judgement, diagnosis, self.snapshot.derived(_index_nodes), self.now).cause()
+        return Placement(view, judgement, diagnosis, self.snapshot.derive(_index_nodes), self.now).cause()
 
     def _cause_with_preemption(
         self, cause: Cause | None, outcome: Outcome, preemption: PreemptionFound | None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import find_similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Container, Node, Pod, PodSpec
 from mooring.base.natural_sort import natural_key
@@ -65,10 +65,10 @@ class PulledImages:
             tags.setdefault(there, []).append(its_tag)
             names.setdefault(there.rpartition("/")[2], there)
         own = repository.rpartition("/")[2]
-        found = repository if repository in tags else names.get(own) or names.get(similar(own, names), "")
+        found = repository if repository in tags else names.get(own) or names.get(find_similar(own, names), "")
         if not found:
             return None
-        near = tag if tag in tags[found] else similar(tag, tags[found]) or max(tags[found], key=natural_key)
+        near = tag if tag in tags[found] else find_similar(tag, tags[found]) or max(tags[found], key=natural_key)
         name = f"{found}:{near}" if near else found
         return PulledImage(name, self.places[name], is_misspelling=found != repository and near == tag)
 

@@ -87,7 +87,7 @@ def _labels_for_expression(expression: str, labels: Mapping[str, str]) -> dict[s
         return compiled.matches({key: value for key, value in {**labels, **asked}.items() if value is not None})
 
     best: tuple[int, int, dict[str, str | None]] | None = None
-    for given in islice(model.inputs(), _TRIALS):
+    for given in islice(model.enumerate_inputs(), _TRIALS):
         asked = {slot.name: given.get(slot) for slot in model.slots}
         changed = {key: value for key, value in asked.items() if labels.get(key) != value}
         strange = sum(_STRANGE.search(value or "") is not None for value in changed.values())

@@ -25,8 +25,8 @@ from mooring.advisor.explain.subject import WORKLOADS, Subject, subject_of
 from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.engines import waits
-from mooring.advisor.snapshot.objects import moment_of
+from mooring.advisor.snapshot.engines import needs_node
+from mooring.advisor.snapshot.objects import time_of_snapshot
 from mooring.advisor.snapshot.owners import Owners, owners_of
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource
@@ -188,10 +188,10 @@ def _overview_notes(snapshot: Snapshot, namespace: str) -> Iterator[str]:
 
 def _find_broken_pods(snapshot: Snapshot, settings: Settings) -> list[_BrokenPods]:
     """Return the pods that do not exist, have no node or do not run; one entry for pods with the same explanation."""
-    owners, now = owners_of(snapshot), snapshot.derived(moment_of)
+    owners, now = owners_of(snapshot), snapshot.derive(time_of_snapshot)
     found: dict[tuple[object, ...], _BrokenPods] = {}
     for pod in snapshot.all(Pod):
-        if waits(pod):
+        if needs_node(pod):
             key = _explanation_key(pod)
         elif not pod.spec.node_name or (pod.status.phase == "Failed" and pod.metadata.owner_references):
             continue  # has ended, or its controller has created another one
@@ -201,7 +201,9 @@ def _find_broken_pods(snapshot: Snapshot, settings: Settings) -> list[_BrokenPod
                 continue
             key = (_controller_key(pod), cause.code, cause.text)
         if key not in found:
-            found[key] = _BrokenPods(partial(subject_of, snapshot, pod, settings.admission), owners.top_of(pod) or pod)
+            found[key] = _BrokenPods(
+                partial(subject_of, snapshot, pod, settings.admission), owners.top_owner_of(pod) or pod
+            )
         found[key].pods.append(pod)
     return [*found.values(), *_find_missing_pods(snapshot, settings, owners)]
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.explain.results import Change, Target
-from mooring.advisor.snapshot.objects import hub_of
+from mooring.advisor.snapshot.objects import newest_kind_of
 from mooring.api import codec
 from mooring.api.meta_v1 import Resource
 
@@ -15,7 +15,7 @@ Operation = dict[str, Any]
 
 
 def target_of(obj: Resource) -> Target:
-    kind = hub_of(type(obj))
+    kind = newest_kind_of(type(obj))
     return Target(
         api_version=obj.api_version or kind.api_version,
         kind=obj.kind or kind.kind,
@@ -103,7 +103,7 @@ def _patch_locally(file: str, operations: list[Operation]) -> str:
 def create_change(obj: Resource) -> Change:
     """Return the change that creates an object, without the fields that only a server writes."""
     whole: dict[str, Any] = codec.to_tree(obj)
-    kind = hub_of(type(obj))
+    kind = newest_kind_of(type(obj))
     metadata = {key: value for key, value in whole.get("metadata", {}).items() if value}
     rest = {key: value for key, value in whole.items() if key not in ("metadata", "status", "apiVersion", "kind")}
     tree = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}

@@ -12,8 +12,8 @@ from mooring.advisor.explain import devices, storage
 from mooring.advisor.explain.view import PODS, Shortage, Spread, Unmet, UnmetPodTerm, View, format_amount
 from mooring.advisor.explain.wording import Groups, format_requirement, group_by_text, join_names, join_pod_names
 from mooring.advisor.expressions import taint_variable
-from mooring.advisor.lint.expressions import program_of
-from mooring.advisor.node_facts import shown_taint
+from mooring.advisor.lint.expressions import compile_expression
+from mooring.advisor.node_facts import format_taint
 from mooring.api.core_v1 import Node, NodeSelectorTerm, Taint, Toleration
 from mooring.cel.tracing import trace
 from mooring.constraints import node_selector, semver
@@ -49,7 +49,7 @@ def describe_taints(view: View, infos: Sequence[NodeInfo], _status: Status) -> G
 
 def format_untolerated(view: View, taint: Taint) -> str:
     """Return a text with an untolerated taint, and why tolerations with its key do not match it."""
-    text = f"taint {shown_taint(taint)} is not tolerated"
+    text = f"taint {format_taint(taint)} is not tolerated"
     options = view.features.constraints
     misses = [miss for each in view.pod.spec.tolerations if (miss := explain_near_miss(each, taint, options))]
     return f"{text}: {'; '.join(misses)}" if misses else text
@@ -90,7 +90,7 @@ def _expression_miss(expression: str, taint: Taint, options: ConstraintOptions) 
 
 def why_false(variable: Literal["taint", "node"], expression: str, value: Mapping[str, Any]) -> str:
     """Return a text with the parts of a CEL expression that prevent it from being true for a taint or node."""
-    program = program_of(variable, expression)
+    program = compile_expression(variable, expression)
     findings = trace(program, {variable: value}) if program is not None else ()
     if not findings:
         return f"`{expression}` cannot be evaluated"

@@ -20,7 +20,7 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.running import SimulationRun
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.engines import needs_node
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import ContainerStatus, Node, PersistentVolumeClaim, Pod, ReplicationController
@@ -81,7 +81,7 @@ class Rehearsal:
     @cached_property
     def _base_snapshot(self) -> Snapshot:
         """The snapshot, in which no volumes are provisioned for StorageClasses whose provisioner does not work."""
-        working = self.snapshot.derived(working_provisioners)
+        working = self.snapshot.derive(working_provisioners)
         broken = []
         for claim in self.snapshot.all(PersistentVolumeClaim):
             found = self.snapshot.find(StorageClass, "", class_of(claim))
@@ -114,7 +114,7 @@ class Rehearsal:
         hurt = tuple(
             name for name, count in _count_pending(world).items() if count > before[name] and name not in own
         ) + tuple(each.pod.name for each in world.record.preemptions if each.pod.owner is None)
-        is_placed = not self.snapshot.unread("nodes")
+        is_placed = not self.snapshot.why_unread("nodes")
         return [_result_of(world, each, hurt, is_placed=is_placed) for each in proposals]
 
     def _run_simulation(self, proposals: Sequence[Proposal]) -> SimulationRun:
@@ -168,14 +168,14 @@ def _result_of(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_pl
         wanted = max(owner.desired, len(owner.pods)) if owner.kind != "DaemonSet" else len(owner.pods)
         return RehearsalResult(owner.placed if is_placed else len(owner.pods), max(wanted, 1), hurt)
     else:  # a CronJob: its Jobs create pods
-        names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in proposal.before.siblings if waits(pod)}
+        names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in proposal.before.siblings if needs_node(pod)}
     placed = sum(bool(pod.node) for pod in world.pods.values() if pod.name in names)
     return RehearsalResult(placed, max(len(names), 1), hurt)
 
 
 def _count_pending(world: World) -> Counter[str]:
     found = Counter(pod.owner_name or pod.name for pod in world.pods.values() if not pod.node)
-    for owner in world.workloads.all():
+    for owner in world.workloads.list_all():
         if owner.refusal:
             found[owner.display_name] += max(owner.wanted - len(owner.pods), 0)
     return found

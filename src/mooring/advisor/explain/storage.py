@@ -12,7 +12,7 @@ from mooring.advisor.explain.wording import (
     join_names,
     join_pod_names,
 )
-from mooring.advisor.node_facts import nearest
+from mooring.advisor.node_facts import find_nearest
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.base import copy_of
@@ -297,7 +297,7 @@ def _driver_hint(view: View, provisioner: str) -> str:
     known = [each.metadata.name for each in drivers.values()]
     if provisioner in known or not known:
         return ""
-    return f"; no CSIDriver {provisioner} is installed{did_you_mean(nearest(provisioner, known))}"
+    return f"; no CSIDriver {provisioner} is installed{did_you_mean(find_nearest(provisioner, known))}"
 
 
 def restrictions_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:

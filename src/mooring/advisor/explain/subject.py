@@ -16,10 +16,10 @@ from msgspec import structs
 
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.simulate.pod_creation import reference_to
-from mooring.advisor.snapshot.admitting import ClusterLookups, admit, by_name
-from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.admitting import ClusterLookups, admit_object, index_by_name
+from mooring.advisor.snapshot.engines import needs_node
 from mooring.advisor.snapshot.from_files import dump
-from mooring.advisor.snapshot.objects import Snapshot, hub_of, newest_of, scheme
+from mooring.advisor.snapshot.objects import Snapshot, full_scheme, newest_kind_of, to_newest
 from mooring.advisor.snapshot.owners import WORKLOADS as _KINDS
 from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import codec
@@ -139,7 +139,7 @@ def subject_of(
     snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = ""
 ) -> Subject:
     """Return the subject for a pod or workload, with constraints from annotations. Raise `NotThereError`."""
-    subject = _subject_of(snapshot, obj if obj.kind else newest_of(obj), options, file)
+    subject = _subject_of(snapshot, obj if obj.kind else to_newest(obj), options, file)
     siblings = () if isinstance(subject.source, Pod) else tuple(owners_of(snapshot).pods_of(subject.source))
     subject = replace(subject, siblings=siblings, asked=None if isinstance(obj, Pod) else obj)
     pod = without_bridge(subject.pod)
@@ -155,7 +155,7 @@ def _subject_of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | N
     if not file:
         waiting = _waiting_pod(snapshot, obj)
         if waiting is not None:
-            source = owners_of(snapshot).top_of(obj) if isinstance(obj, ReplicaSet) else None
+            source = owners_of(snapshot).top_owner_of(obj) if isinstance(obj, ReplicaSet) else None
             return (
                 _subject_of_pod(snapshot, waiting, options, file) if source is not None else Subject(waiting, obj, path)
             )
@@ -173,10 +173,10 @@ def read_subject(
     found = dump([file], options=options, namespace=namespace)
     wanted: list[Resource] = []
     for raw in found.raw():
-        kind = scheme().kind(raw.api_version, raw.kind)
-        if kind is not None and scheme().hub(kind).type in (Pod, *WORKLOADS):
+        kind = full_scheme().kind(raw.api_version, raw.kind)
+        if kind is not None and full_scheme().hub(kind).type in (Pod, *WORKLOADS):
             with suppress(codec.DecodeError):  # there is a note about it
-                wanted.append(newest_of(codec.decode_tree(raw.tree, kind.type, FieldValidation.IGNORE).object))
+                wanted.append(to_newest(codec.decode_tree(raw.tree, kind.type, FieldValidation.IGNORE).object))
     if len(wanted) != 1:
         number = f"{len(wanted)} pods and workloads" if wanted else "no pod or workload that can be read"
         why = f" ({found.notes[0]})" if found.notes and not wanted else ""
@@ -196,7 +196,7 @@ def is_explainable_kind(text: str) -> bool:
 
 @cache
 def _kinds_by_name() -> Mapping[str, type[Resource]]:
-    kinds = [kind for kind in scheme().known if kind.type in (Pod, *WORKLOADS)]
+    kinds = [kind for kind in full_scheme().known if kind.type in (Pod, *WORKLOADS)]
     return {name: kind.type for kind in kinds for name in (kind.kind.lower(), kind.plural, *kind.short_names)}
 
 
@@ -210,7 +210,7 @@ def _kind_named(text: str) -> type[Resource]:
 
 def _not_there_text(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
     word = cls.__name__.lower()
-    if why := snapshot.unread(hub_of(cls).plural):
+    if why := snapshot.why_unread(newest_kind_of(cls).plural):
         return f"{word}s of {snapshot.origin} could not be read ({why})"
     all_of = [(obj.metadata.namespace, obj.metadata.name) for obj in snapshot.all(cls)]
     elsewhere = sorted(space for space, each in all_of if each == name)
@@ -232,7 +232,7 @@ def _not_there_text(snapshot: Snapshot, cls: type[Resource], namespace: str, nam
 def _subject_of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file: str) -> Subject:
     is_stored = bool(pod.metadata.uid) or snapshot.find(Pod, pod.metadata.namespace, pod.metadata.name) is not None
     if is_stored and not file:
-        source = owners_of(snapshot).top_of(pod)
+        source = owners_of(snapshot).top_owner_of(pod)
         if source is not None and (source_path := _PATHS.get(type(source))) is not None:
             return Subject(pod, source, source_path)
         return Subject(pod, pod)
@@ -244,7 +244,7 @@ def _subject_of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | No
 
 def _admit_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None) -> tuple[str, ...]:
     """Change a pod as the API server's admission does; return its warnings as sentences."""
-    warnings = admit(pod, snapshot.derived(ClusterLookups.of), options).warnings
+    warnings = admit_object(pod, snapshot.derive(ClusterLookups.from_snapshot), options).warnings
     return tuple(f"the API server would warn: {text}" for text in warnings)
 
 
@@ -256,7 +256,7 @@ def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
     current = owners_of(snapshot).current_replica_set(owner)
     for pod in owners_of(snapshot).pods_of(owner):
         maker = controller_of(pod.metadata)
-        if waits(pod) and (current is None or maker is None or maker.name == current.metadata.name):
+        if needs_node(pod) and (current is None or maker is None or maker.name == current.metadata.name):
             return pod
     return None
 
@@ -303,14 +303,14 @@ def companion_objects(snapshot: Snapshot, subject: Subject) -> list[Resource]:
     if subject.exists:
         return []
     pod = subject.pod
-    facts = ClusterLookups(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)))
+    facts = ClusterLookups(index_by_name(snapshot.all(PriorityClass)), index_by_name(snapshot.all(StorageClass)))
     claims, made = list(_ephemeral_claims(pod)), list[Resource]()
     if isinstance(subject.source, StatefulSet):
         numbered = build_claims(subject.source, parse_ordinal(pod), pod.metadata.owner_references[0])
         claims += [copy_of(each) for each in numbered]
     for claim in claims:
         if snapshot.find(PersistentVolumeClaim, claim.metadata.namespace, claim.metadata.name) is None:
-            admit(claim, facts)
+            admit_object(claim, facts)
             made.append(claim)
     return [*made, *_device_claims(snapshot, pod)]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from mooring.advisor.explain.subject import Subject
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import find_similar
 from mooring.api import label_selector
 from mooring.api.core_v1 import (
     Node,
@@ -145,7 +145,7 @@ class View:
     def similar_name(self, kind: type[Resource], name: str, namespace: str = "") -> str:
         """Return the name of an existing object that a misspelled name probably means; empty if there is none."""
         existing = [each.metadata for each in self.objects(kind).values()]
-        return similar(name, [each.name for each in existing if each.namespace == namespace])
+        return find_similar(name, [each.name for each in existing if each.namespace == namespace])
 
     def first_equivalent_node(self, node: Node) -> Node:
         """Return the node with the lowest name among those that are identical to this one except for the name."""
@@ -338,7 +338,7 @@ class View:
             here = {placed.pod.metadata.labels.get(key, ""): placed.pod.spec.node_name
                     for placed in self.engine.cluster.placed_pods()
                     if placed.pod.metadata.namespace == self.namespace}  # fmt: skip
-            if meant := similar(value, here):
+            if meant := find_similar(value, here):
                 return key, value, meant, here[meant]
         return None
 

@@ -22,7 +22,7 @@ from mooring.constraints import annotations
 _RULES = PodRules(options=AdmissionOptions(), is_pod=True)
 
 
-def _on_annotations(at: PodSpecAt) -> Iterator[Problem]:
+def _advise_on_annotations(at: PodSpecAt) -> Iterator[Problem]:
     """Yield problems of the constraint annotations (those of the bridge) of a pod or template."""
     if not annotations.has_constraints(at.annotations):
         return
@@ -42,46 +42,46 @@ def _on_annotations(at: PodSpecAt) -> Iterator[Problem]:
 _STEP_END = re.compile(r"(?=[.\[])|\Z")
 
 
-def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
+def advise_on_object(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
     """Yield problems of an accepted object's CEL expressions, node selector terms, tolerations and annotations."""
-    pod = specs.pod_spec(obj)
+    pod = specs.find_pod_spec(obj)
     if pod is not None:
-        yield from _on_annotations(pod)
-        yield from _on_pod(pod, cluster)
-    for at in specs.volume_terms(obj):
-        yield from _on_term(at, {}, cluster)
+        yield from _advise_on_annotations(pod)
+        yield from _advise_on_pod(pod, cluster)
+    for at in specs.volume_affinity_terms(obj):
+        yield from _advise_on_term(at, {}, cluster)
 
 
 def without_rejected_fields(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield problems outside the fields that the server rejects, because those must be changed anyway."""
     exactly = set(refused)
-    around = {outer for path in exactly for outer in _enclosing(path)}
+    around = {outer for path in exactly for outer in _enclosing_paths(path)}
     for problem in problems:
-        if problem.field not in around and exactly.isdisjoint(_enclosing(problem.field)):
+        if problem.field not in around and exactly.isdisjoint(_enclosing_paths(problem.field)):
             yield problem
 
 
-def _enclosing(path: str) -> list[str]:
+def _enclosing_paths(path: str) -> list[str]:
     return [path[: end.start()] for end in _STEP_END.finditer(path)]
 
 
-def _on_pod(pod: PodSpecAt, cluster: Cluster | None) -> Iterator[Problem]:
+def _advise_on_pod(pod: PodSpecAt, cluster: Cluster | None) -> Iterator[Problem]:
     for index, toleration in enumerate(pod.spec.tolerations):
         path = f"{pod.path}.tolerations[{index}]"
         if toleration.expression:
-            yield from _on_expression("taint", toleration.expression, f"{path}.expression")
+            yield from _advise_on_expression("taint", toleration.expression, f"{path}.expression")
         if cluster:
             yield from cluster.advice_on_toleration(toleration, path)
-    for at in specs.pod_terms(pod):
-        yield from _on_term(at, pod.spec.node_selector if at.required else {}, cluster)
+    for at in specs.node_affinity_terms(pod):
+        yield from _advise_on_term(at, pod.spec.node_selector if at.required else {}, cluster)
     if cluster:
         yield from cluster.advice_on_pod(pod)
 
 
-def _on_term(at: TermAt, node_labels: dict[str, str], cluster: Cluster | None) -> Iterator[Problem]:
+def _advise_on_term(at: TermAt, node_labels: dict[str, str], cluster: Cluster | None) -> Iterator[Problem]:
     for index, text in enumerate(at.term.match_cel_expressions):
-        yield from _on_expression("node", text, f"{at.path}.matchCELExpressions[{index}]")
-    found = terms.contradiction(at.term, node_labels)
+        yield from _advise_on_expression("node", text, f"{at.path}.matchCELExpressions[{index}]")
+    found = terms.find_contradiction(at.term, node_labels)
     if found:
         yield Problem(rules.CONTRADICTION, at.path, found)
     if cluster:
@@ -90,6 +90,6 @@ def _on_term(at: TermAt, node_labels: dict[str, str], cluster: Cluster | None) -
         yield from cluster.advice_on_term(at._replace(required=False) if hopeless else at)
 
 
-def _on_expression(subject: expressions.Subject, text: str, path: str) -> Iterator[Problem]:
-    for rule, _, message in expressions.advice(subject, text):
+def _advise_on_expression(subject: expressions.Subject, text: str, path: str) -> Iterator[Problem]:
+    for rule, _, message in expressions.advise_on_expression(subject, text):
         yield Problem(rule, path, message)

@@ -13,7 +13,7 @@ from mooring.advisor.expressions import taint_variable
 from mooring.advisor.lint import documents, expressions, rules
 from mooring.advisor.lint.rules import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
-from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, Use
+from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, ValueUse
 from mooring.api import codec, core_v1, label_selector
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Node
@@ -37,9 +37,9 @@ def read_nodes(text: str) -> tuple[Node, ...]:
     """Read nodes from YAML or JSON: a list, or documents. Raise `NodesError`."""
     found = []
     try:
-        for piece in documents.pieces(text):
-            for tree in documents.trees(piece.text):
-                for item in documents.objects(tree):
+        for piece in documents.split_pieces(text):
+            for tree in documents.parse_trees(piece.text):
+                for item in documents.list_objects(tree):
                     if not isinstance(item.tree, dict) or item.tree.get("kind") != "Node":
                         raise NodesError("it has something that is not a Node")
                     found.append(codec.decode_tree(item.tree, Node, FieldValidation.IGNORE).object)
@@ -64,28 +64,30 @@ class Cluster:
     def advice_on_term(self, at: TermAt) -> Iterator[Problem]:
         """Yield problems of a node selector term: unreadable label values, failing expressions, no matching node."""
         for index, entry in enumerate(at.term.match_expressions):
-            found = self._check_once("requirement", entry, self._about_requirement, entry)
+            found = self._check_once("requirement", entry, self._check_requirement, entry)
             yield from _move_problems_to_path(f"{at.path}.matchExpressions[{index}]", found)
         for index, expression in enumerate(at.term.match_cel_expressions):
-            found = self._check_once("node", expression, self._about_node_expression, expression)
+            found = self._check_once("node", expression, self._check_node_expression, expression)
             yield from _move_problems_to_path(f"{at.path}.matchCELExpressions[{index}]", found)
         if at.required:
-            yield from _move_problems_to_path(at.path, self._check_once("term", at.term, self._about_required, at.term))
+            yield from _move_problems_to_path(
+                at.path, self._check_once("term", at.term, self._check_required_term, at.term)
+            )
 
-    def _about_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
+    def _check_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
         values = self._facts.labels.get(entry.key, {})
         if entry.operator in ("Gt", "Lt"):
-            yield from _unreadable(values, "label", rules.NOT_A_NUMBER, label_selector.parse_lax_int64)
+            yield from _unreadable_values(values, "label", rules.NOT_A_NUMBER, label_selector.parse_lax_int64)
         elif entry.operator in semver.OPERATORS:
-            yield from _unreadable(values, "label", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
+            yield from _unreadable_values(values, "label", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
 
-    def _about_node_expression(self, expression: str) -> Iterator[Problem]:
+    def _check_node_expression(self, expression: str) -> Iterator[Problem]:
         inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in self._nodes)
         yield from self._evaluation_failures("node", expression, inputs, "nodes")
 
-    def _about_required(self, term: core_v1.NodeSelectorTerm) -> Iterator[Problem]:
+    def _check_required_term(self, term: core_v1.NodeSelectorTerm) -> Iterator[Problem]:
         compiled = node_selector.compile_term(term, self._options)
-        if not compiled or not any(_matches(compiled, node) for node in self._nodes):
+        if not compiled or not any(_selects_node(compiled, node) for node in self._nodes):
             yield Problem(rules.NO_NODE, "", f"the term excludes every one of the {len(self._nodes)} nodes")
 
     # -- tolerations
@@ -93,10 +95,10 @@ class Cluster:
     def advice_on_toleration(self, toleration: core_v1.Toleration, path: str) -> Iterator[Problem]:
         """Yield problems of a toleration on the nodes: unreadable taint values, failing expressions."""
         yield from _move_problems_to_path(
-            path, self._check_once("toleration", toleration, self._about_toleration, toleration)
+            path, self._check_once("toleration", toleration, self._check_toleration, toleration)
         )
 
-    def _about_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
+    def _check_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
         if toleration.expression:
             taints = (
                 (f"{node.metadata.name} {each.key}", taint_variable(each))
@@ -107,9 +109,9 @@ class Cluster:
             return
         values = self._facts.taints.get(toleration.key, {})
         if toleration.operator in tolerations.NUMERIC:
-            yield from _unreadable(values, "taint", rules.NOT_A_NUMBER, parse_canonical_int64)
+            yield from _unreadable_values(values, "taint", rules.NOT_A_NUMBER, parse_canonical_int64)
         elif toleration.operator in semver.OPERATORS:
-            yield from _unreadable(values, "taint", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
+            yield from _unreadable_values(values, "taint", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
 
     # -- pods
 
@@ -118,11 +120,11 @@ class Cluster:
         spec = pod.spec
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:
-            yield from _move_problems_to_path(pod.path, self._check_once("pod", deciding, self._about_pod, spec))
+            yield from _move_problems_to_path(pod.path, self._check_once("pod", deciding, self._check_pod, spec))
             if self._facts.largest:  # a file of nodes may leave their resources out
-                yield from _move_problems_to_path(pod.path, self._about_requests(spec))
+                yield from _move_problems_to_path(pod.path, self._check_requests(spec))
 
-    def _about_requests(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
+    def _check_requests(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         for resource, amount in requests_of(core_v1.Pod(spec=spec), pod_level=True).items():
             most, name = self._facts.largest.get(resource, (None, ""))
             if most is None:
@@ -135,7 +137,7 @@ class Cluster:
                     f"the pod asks for {amount} {resource}, and the largest node, {name}, has {most}",
                 )
 
-    def _about_pod(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
+    def _check_pod(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         wanted = label_selector.from_labels(spec.node_selector)
         if not any(wanted.matches(node.metadata.labels) for node in self._nodes):
             hint = self._spelling_hint(spec.node_selector)
@@ -143,10 +145,10 @@ class Cluster:
             yield Problem(rules.NO_NODE, "nodeSelector", text)
             return
         required = node_selector.required_affinity(spec, self._options)
-        eligible = [node for node in self._nodes if _matches(required, node)]
+        eligible = [node for node in self._nodes if _selects_node(required, node)]
         if not eligible:
             affinity = required.affinity
-            if affinity and any(_matches(affinity, node) for node in self._nodes):
+            if affinity and any(_selects_node(affinity, node) for node in self._nodes):
                 yield Problem(rules.NO_PLACE, "", "no node meets both nodeSelector and a required term")
             return
         index = tolerations.index_tolerations(spec.tolerations, self._options)
@@ -174,7 +176,7 @@ class Cluster:
     def _evaluation_failures(
         self, subject: expressions.Subject, expression: str, inputs: Iterable[tuple[str, object]], things: str
     ) -> Iterator[Problem]:
-        program = expressions.program_of(subject, expression)
+        program = expressions.compile_expression(subject, expression)
         if program is None:
             return
         failures: list[tuple[str, str]] = []
@@ -204,12 +206,12 @@ def _suggestion_text(word: str) -> str:
     return f"; did you mean {word}?" if word else ""
 
 
-def _matches(selection: _NodeMatcher, node: Node) -> bool:
+def _selects_node(selection: _NodeMatcher, node: Node) -> bool:
     return selection.matches(node.metadata.labels, node.metadata.name)
 
 
-def _unreadable(
-    values: Mapping[str, Use], what: str, rule: rules.Rule, read: Callable[[str], object | None]
+def _unreadable_values(
+    values: Mapping[str, ValueUse], what: str, rule: rules.Rule, read: Callable[[str], object | None]
 ) -> Iterator[Problem]:
     bad = [value for value in values if read(value) is None]
     if bad:

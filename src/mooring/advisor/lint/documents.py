@@ -38,13 +38,13 @@ class Item(NamedTuple):
     path: str
 
 
-def pieces(text: str) -> list[Piece]:
+def split_pieces(text: str) -> list[Piece]:
     """Split a file's text into parts that can be parsed separately: YAML documents, JSON values."""
     found = list(_json_pieces(text)) if text.lstrip().startswith("{") else []
     return found or list(_yaml_pieces(text))
 
 
-def batches(found: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+def batch_pieces(found: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     """Yield batches of consecutive pieces with about 128 KiB of text, each the work of a process at a time."""
     start = length = 0
     for end, piece in enumerate(found, 1):
@@ -54,7 +54,7 @@ def batches(found: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
             start, length = end, 0
 
 
-def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:
+def map_in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:
     """Map a function over items in an executor; yield the results in order. At most `most` items are in progress."""
     under_way: deque[Future[R]] = deque()
     for item in items:
@@ -95,12 +95,12 @@ def _yaml_pieces(text: str) -> Iterator[Piece]:
         line += piece.count("\n")
 
 
-def trees(piece: str) -> list[Any]:
+def parse_trees(piece: str) -> list[Any]:
     """Parse the YAML documents of a piece into dicts and lists, without empty ones. Raise `DecodeError`."""
     return [document.tree for document in codec.read_yaml(piece, max_bytes=len(piece))]
 
 
-def objects(tree: Any, path: str = "", depth: int = 0) -> Iterator[Item]:
+def list_objects(tree: Any, path: str = "", depth: int = 0) -> Iterator[Item]:
     """Yield the object of a parsed document; of a list (`kubectl get -o yaml`), its items."""
     if not _is_list(tree) or depth > _MAX_LIST_DEPTH:
         yield Item(tree, path)
@@ -112,7 +112,7 @@ def objects(tree: Any, path: str = "", depth: int = 0) -> Iterator[Item]:
     for index, item in enumerate(tree["items"] or ()):
         if isinstance(item, dict) and "kind" not in item and "apiVersion" not in item:
             item.update(inherited)
-        yield from objects(item, f"{prefix}[{index}]", depth + 1)
+        yield from list_objects(item, f"{prefix}[{index}]", depth + 1)
 
 
 def _is_list(tree: Any) -> bool:

@@ -22,7 +22,7 @@ _REMEMBERED = 2048
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def program_of(subject: Subject, expression: str) -> Program | None:
+def compile_expression(subject: Subject, expression: str) -> Program | None:
     """Compile a stored expression; None if it does not compile."""
     program = _ENVIRONMENTS[subject].stored_expressions().compile(expression)
     return None if program.issues else program
@@ -31,15 +31,15 @@ def program_of(subject: Subject, expression: str) -> Program | None:
 @lru_cache(maxsize=_REMEMBERED)
 def model_of_compared_values(subject: Subject, expression: str) -> Model | None:
     """Return what an expression compares labels or taint fields with; None if it does not compile or is too complex."""
-    program, model = program_of(subject, expression), Model()
+    program, model = compile_expression(subject, expression), Model()
     if program is None or program.expr is None or not model.add_expression(program.expr):
         return None
     return model
 
 
-def holds(subject: Subject, expression: str) -> Callable[[Inputs], bool]:
+def build_evaluator(subject: Subject, expression: str) -> Callable[[Inputs], bool]:
     """Return a function that evaluates a CEL expression for given input values."""
-    program = program_of(subject, expression)
+    program = compile_expression(subject, expression)
 
     def is_true(inputs: Inputs) -> bool:
         try:
@@ -64,7 +64,7 @@ def _cel_bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
 def truth_frequency(subject: Subject, expression: str) -> TruthFrequency:
     """Return whether a CEL expression is true for all, some or none of the nodes or taints that could exist."""
     model = model_of_compared_values(subject, expression)
-    return TruthFrequency.UNKNOWN if model is None else model.truth_frequency(holds(subject, expression))
+    return TruthFrequency.UNKNOWN if model is None else model.truth_frequency(build_evaluator(subject, expression))
 
 
 def never_matches(expression: str) -> bool:
@@ -73,9 +73,9 @@ def never_matches(expression: str) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
+def advise_on_expression(subject: Subject, expression: str) -> tuple[Problem, ...]:
     """Return the problems of a CEL expression: never or always true, or unguarded reads. They have no path."""
-    program = program_of(subject, expression)
+    program = compile_expression(subject, expression)
     if program is None or program.expr is None:
         return ()
     problems = []
@@ -86,7 +86,7 @@ def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
         case TruthFrequency.ALWAYS:
             effect = "every taint is tolerated" if subject == "taint" else "no node is excluded"
             problems.append(Problem(rules.MATCHES_ALL, "", f"the expression is true for every {subject}: {effect}"))
-    problems += [Problem(rules.UNGUARDED, "", _describe_read(read)) for read in guards.unguarded(program.expr)]
+    problems += [Problem(rules.UNGUARDED, "", _describe_read(read)) for read in guards.find_unguarded(program.expr)]
     return tuple(problems)
 
 

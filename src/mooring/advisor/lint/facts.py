@@ -65,12 +65,12 @@ class ClusterFacts:
         instead = f"; it has {' and '.join(others)}" if others else ""
         return f"the cluster does not serve {api_version} {kind}{instead}"
 
-    def advice(self, obj: Resource) -> Iterator[Problem]:
+    def advise_on_object(self, obj: Resource) -> Iterator[Problem]:
         """Yield problems of an object in this cluster: missing referenced objects, refusals by quotas and policies."""
         namespace = obj.metadata.namespace
         if namespace:
             yield from self._check_name("Namespace", namespace, "metadata.namespace")
-        pod = specs.pod_spec(obj)
+        pod = specs.find_pod_spec(obj)
         if pod is not None:
             name = pod.spec.priority_class_name
             if name not in _SYSTEM_PRIORITIES:
@@ -78,10 +78,10 @@ class ClusterFacts:
         if isinstance(obj, core_v1.PersistentVolumeClaim):
             name = obj.spec.storage_class_name or ""
             yield from self._check_name("StorageClass", name, "spec.storageClassName")
-        yield from self._devices(obj)
+        yield from self._check_device_classes(obj)
         if self.policies is not None:
             yield from _problems_of_verdict(self.policies.verdict(obj), "")
-            created = specs.made_pod(obj)
+            created = specs.pod_from_template(obj)
             if created is not None:
                 yield from _problems_of_verdict(self.policies.verdict(created), "its pods: ")
         if self.rules is not None:
@@ -92,7 +92,7 @@ class ClusterFacts:
             what = "namespace" if kind == "Namespace" else kind
             yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {go_quote(name)}")
 
-    def _devices(self, obj: Resource) -> Iterator[Problem]:
+    def _check_device_classes(self, obj: Resource) -> Iterator[Problem]:
         if isinstance(obj, ResourceClaim):
             devices, path = obj.spec.devices, "spec.devices"
         elif isinstance(obj, ResourceClaimTemplate):
@@ -111,25 +111,25 @@ class ClusterFacts:
 
 def _quota_problems(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
     """Yield a problem for each quota or limit of the namespace that would refuse the object or pods created from it."""
-    from mooring.advisor.snapshot.admitting import ClusterLookups, admit  # noqa: PLC0415 - lint without a cluster spares them
+    from mooring.advisor.snapshot.admitting import ClusterLookups, admit_object  # noqa: PLC0415 - lint without a cluster spares them
 
     where = obj.metadata.namespace or "default"
     metadata = structs.replace(obj.metadata, namespace=where)
-    found, why = namespace_rules.room_for(structs.replace(obj, metadata=metadata), 1)
+    found, why = namespace_rules.count_room_for(structs.replace(obj, metadata=metadata), 1)
     if why and not isinstance(obj, core_v1.Pod):
         yield Problem(rules.NO_ROOM, "", why)
-    at = specs.pod_spec(obj)
+    at = specs.find_pod_spec(obj)
     if at is None:
         return
     meta = ObjectMeta(name=metadata.name or metadata.generate_name, namespace=where, annotations={**at.annotations})
     pod = core_v1.Pod(api_version="v1", kind="Pod", metadata=meta, spec=copy_of(at.spec))
     pod.spec.priority_class_name = ""  # whether the class exists is another rule
-    refusal = admit(pod, ClusterLookups({}, {}, namespace_rules)).refusal
+    refusal = admit_object(pod, ClusterLookups({}, {}, namespace_rules)).refusal
     if "is forbidden: " in refusal:
         yield Problem(rules.NO_ROOM, at.path, refusal)
         return
     wanted = getattr(obj.spec, "replicas", None) if hasattr(obj, "spec") else None
-    found, why = namespace_rules.room_for(pod, wanted or 1)
+    found, why = namespace_rules.count_room_for(pod, wanted or 1)
     if why:
         yield Problem(rules.NO_ROOM, at.path, f"there is room for {found} of {wanted} pods: {why}")
 
@@ -156,21 +156,23 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
         plural = f"{name.lower()}{'es' if name.endswith('s') else 's'}"
         if found or (served is not None and plural not in snapshot.missing):
             names[name] = found
-    return ClusterFacts(served, nodes, names, None if policies.is_idle else policies, NamespaceRules.of(snapshot))
+    return ClusterFacts(
+        served, nodes, names, None if policies.is_idle else policies, NamespaceRules.from_snapshot(snapshot)
+    )
 
 
 # -- discovery
 
 
-async def served_by(client: "Client") -> frozenset[tuple[str, str]]:
+async def read_served_kinds(client: "Client") -> frozenset[tuple[str, str]]:
     """Return the pairs of apiVersion and kind that a server serves. Raise `ClientError` and `StatusError`."""
     groups = msgspec.json.decode((await client.raw("GET", "/apis")).body, type=APIGroupList)
     versions = ["v1", *(version.group_version for group in groups.groups for version in group.versions)]
-    found = await asyncio.gather(*(_kinds(client, version) for version in versions))
+    found = await asyncio.gather(*(_kinds_of_version(client, version) for version in versions))
     return frozenset((version, kind) for version, kinds in zip(versions, found, strict=True) for kind in kinds)
 
 
-async def _kinds(client: "Client", version: str) -> set[str]:
+async def _kinds_of_version(client: "Client", version: str) -> set[str]:
     path = f"/apis/{version}" if "/" in version else f"/api/{version}"
     try:
         answer = await client.raw("GET", path)

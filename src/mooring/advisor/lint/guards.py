@@ -23,23 +23,23 @@ class Access(NamedTuple):
         return f"{base}.{self.key}" if self.path == ("taint",) else f"{base}['{self.key}']"
 
 
-class _Known(NamedTuple):
+class _KnownPresence(NamedTuple):
     if_true: frozenset[Access]
     if_false: frozenset[Access]
 
 
 _NOTHING: frozenset[Access] = frozenset()
-_UNKNOWN = _Known(_NOTHING, _NOTHING)
+_UNKNOWN = _KnownPresence(_NOTHING, _NOTHING)
 
 
-def unguarded(root: Expr) -> list[Access]:
+def find_unguarded(root: Expr) -> list[Access]:
     """Return what an expression reads without checking that it exists: labels and fields, each once, in order."""
     found: dict[Access, None] = {}
     _collect_unguarded(root, _NOTHING, found)
     return list(found)
 
 
-def access(expr: Expr) -> Access | None:
+def access_of(expr: Expr) -> Access | None:
     """Return the read of a label or `taint.timeAdded` if this expression itself is one; None for others."""
     if isinstance(expr, Select) and expr.resolved is None:
         container: Expr = expr.operand
@@ -48,39 +48,39 @@ def access(expr: Expr) -> Access | None:
         container, key = expr.args
     else:
         return None
-    return _access(container, key)
+    return _build_access(container, key)
 
 
-def presence(expr: Expr) -> Access | None:
+def presence_check_of(expr: Expr) -> Access | None:
     """Return the field or key whose existence an expression checks, by `has(a.b)` or `'b' in a`; None for others."""
     if isinstance(expr, Select):
-        return _access(expr.operand, expr.name) if expr.test_only else None
+        return _build_access(expr.operand, expr.name) if expr.test_only else None
     if isinstance(expr, Call) and expr.function == op.IN:
-        return _access(expr.args[1], expr.args[0])
+        return _build_access(expr.args[1], expr.args[0])
     return None
 
 
-def _access(container: Expr, key: Expr | str) -> Access | None:
+def _build_access(container: Expr, key: Expr | str) -> Access | None:
     name = key.value if isinstance(key, Literal) else key
-    path = _path(container)
+    path = _path_of(container)
     if path is None or not isinstance(name, str):
         return None
     return Access(path, name) if container.type.kind is Kind.MAP or name == "timeAdded" else None
 
 
-def _path(expr: Expr) -> tuple[str, ...] | None:
+def _path_of(expr: Expr) -> tuple[str, ...] | None:
     if isinstance(expr, Ident):
         return None if expr.variable is None else (expr.variable,)
     if isinstance(expr, Select) and not expr.test_only:
-        base = _path(expr.operand)
+        base = _path_of(expr.operand)
         return None if base is None else (*base, expr.name)
     return None
 
 
 def _collect_unguarded(expr: Expr, known: frozenset[Access], found: dict[Access, None]) -> None:
-    if presence(expr) is not None or (isinstance(expr, Call) and expr.function == op.OPTIONAL_INDEX):
+    if presence_check_of(expr) is not None or (isinstance(expr, Call) and expr.function == op.OPTIONAL_INDEX):
         return
-    read = access(expr)
+    read = access_of(expr)
     if read is not None:
         if read not in known:
             found.setdefault(read)
@@ -100,20 +100,20 @@ def _collect_unguarded(expr: Expr, known: frozenset[Access], found: dict[Access,
             _collect_unguarded(child, known, found)
 
 
-def _presence_by_result(expr: Expr) -> _Known:
-    asked = presence(expr)
+def _presence_by_result(expr: Expr) -> _KnownPresence:
+    asked = presence_check_of(expr)
     if asked is not None:
-        return _Known(frozenset({asked}), _NOTHING)
+        return _KnownPresence(frozenset({asked}), _NOTHING)
     if not isinstance(expr, Call):
         return _UNKNOWN
     match expr.function:
         case op.NOT:
             inner = _presence_by_result(expr.args[0])
-            return _Known(inner.if_false, inner.if_true)
+            return _KnownPresence(inner.if_false, inner.if_true)
         case op.AND:
             left, right = (_presence_by_result(arg) for arg in expr.args)
-            return _Known(left.if_true | right.if_true, left.if_false & right.if_false)
+            return _KnownPresence(left.if_true | right.if_true, left.if_false & right.if_false)
         case op.OR:
             left, right = (_presence_by_result(arg) for arg in expr.args)
-            return _Known(left.if_true & right.if_true, left.if_false | right.if_false)
+            return _KnownPresence(left.if_true & right.if_true, left.if_false | right.if_false)
     return _UNKNOWN

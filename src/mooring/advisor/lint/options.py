@@ -63,7 +63,7 @@ class LintOptions:
         return Severity.ERROR if self.settings.strict and rule.severity is Severity.WARNING else rule.severity
 
 
-def build(settings: Settings) -> LintOptions:
+def build_options(settings: Settings) -> LintOptions:
     """Derive the lint options from settings. Raise `SchemeError` if the runtime configuration is wrong."""
     versions = settings.component.versions
     scheme = Scheme(versions, settings.runtime_config or MappingProxyType({}))

@@ -21,26 +21,29 @@ Paint = Callable[[str, Severity], str]
 """A function that colours a text by the severity of a finding."""
 
 
-def lines(report: Report, paint: Paint) -> Iterator[str]:
+def format_lines(report: Report, paint: Paint) -> Iterator[str]:
     """Yield a line for each finding, as compilers do; further lines of its message are indented."""
     for finding in report.findings:
         place = one_line(f"{finding.file}:{finding.line}:{finding.column}")
         subject = f"{one_line(finding.object)}: " if finding.object else ""
-        first, *more = printable(_message(finding)).split("\n")
+        first, *more = escape_control_characters(_message_of(finding)).split("\n")
         yield f"{place}: {paint(f'{finding.severity} {finding.rule.id}', finding.severity)} {subject}{first}"
         for line in more:
             yield f"    {line}"
 
 
-def summary(report: Report) -> str:
+def format_summary(report: Report) -> str:
     """Return a sentence with the number of linted objects and of findings."""
     skipped = sum(finding.rule.id in SKIPPED for finding in report.findings)
     counts = [
-        count_of(report.count(Severity.ERROR), "error"),
-        count_of(report.count(Severity.WARNING), "warning"),
+        format_count(report.count(Severity.ERROR), "error"),
+        format_count(report.count(Severity.WARNING), "warning"),
         f"{skipped} skipped",
     ]
-    return f"{count_of(report.documents, 'document')} in {count_of(len(report.files), 'file')}: {', '.join(counts)}"
+    return (
+        f"{format_count(report.documents, 'document')} in {format_count(len(report.files), 'file')}:"
+        f" {', '.join(counts)}"
+    )
 
 
 def as_json(report: Report) -> str:
@@ -55,7 +58,7 @@ def as_json(report: Report) -> str:
             for finding in report.findings
         ],
     }
-    return _json(data)
+    return _encode_json(data)
 
 
 def as_sarif(report: Report, tool: str = "mooring lint", rules: Sequence[Rule] = RULES) -> str:
@@ -71,7 +74,7 @@ def as_sarif(report: Report, tool: str = "mooring lint", rules: Sequence[Rule] =
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(finding, rules) for finding in report.findings],
     }
-    return _json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
+    return _encode_json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _sarif_rule(rule: Rule) -> dict[str, Any]:
@@ -96,7 +99,7 @@ def _sarif_result(finding: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
         "ruleId": finding.rule.id,
         "ruleIndex": rules.index(finding.rule),
         "level": _SARIF_LEVELS[finding.severity],
-        "message": {"text": _message(finding)},
+        "message": {"text": _message_of(finding)},
         "locations": [location],
     }
 
@@ -107,7 +110,7 @@ def as_junit(report: Report, fail_on: Severity, tool: str = "mooring lint") -> s
     for finding in report.findings:
         by_file.setdefault(finding.file, []).append(finding)
     suites = [_junit_suite(file, findings, fail_on) for file, findings in by_file.items()]
-    failures = _failures(report.findings, fail_on)
+    failures = _count_failures(report.findings, fail_on)
     tests = sum(max(len(findings), 1) for findings in by_file.values())
     head = f'<testsuites name="{tool}" tests="{tests}" failures="{failures}">'
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>"])
@@ -120,13 +123,13 @@ def as_github(report: Report) -> str:
     for each in report.findings:
         place = f"file={_escape_github(each.file)},line={each.line},col={each.column}," if each.file else ""
         title = _escape_github(f"{each.rule.id} {each.rule.name}")
-        text = _escape_github(f"{each.object}: {_message(each)}" if each.object else _message(each), of_text=True)
+        text = _escape_github(f"{each.object}: {_message_of(each)}" if each.object else _message_of(each), of_text=True)
         found.append(f"::{words[each.severity]} {place}title={title}::{text}")
     return "\n".join(found)
 
 
 def _escape_github(text: str, *, of_text: bool = False) -> str:
-    text = printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    text = escape_control_characters(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text if of_text else text.replace(":", "%3A").replace(",", "%2C")
 
 
@@ -135,7 +138,7 @@ def as_markdown(report: Report, title: str) -> str:
     worst = sorted(report.findings, key=lambda each: -each.severity)
     head = [f"### {title}", "", "| | Rule | Object | What happens |", "|---|---|---|---|"]
     cells = (
-        (str(each.severity), f"{each.rule.id} {each.rule.name}", each.object or each.file, _message(each))
+        (str(each.severity), f"{each.rule.id} {each.rule.name}", each.object or each.file, _message_of(each))
         for each in worst
     )
     rows = [f"| {' | '.join(map(markdown_cell, row))} |" for row in cells]
@@ -144,59 +147,59 @@ def as_markdown(report: Report, title: str) -> str:
 
 def markdown_cell(text: str) -> str:
     """Escape a text for a cell of a Markdown table."""
-    plain = escape(printable(text)).replace("|", "&#124;").replace("\n", " ")
+    plain = escape(escape_control_characters(text)).replace("|", "&#124;").replace("\n", " ")
     return re.sub(r"([\\`*_\[\]])", r"\\\1", plain)
 
 
 def _junit_suite(file: str, findings: list[Finding], fail_on: Severity) -> str:
-    name = _xml(file)
+    name = _escape_xml(file)
     cases = [_junit_case(finding, fail_on) for finding in findings]
     cases = cases or [f'    <testcase classname="{name}" name="no findings"/>']
-    failures = _failures(findings, fail_on)
+    failures = _count_failures(findings, fail_on)
     head = f'  <testsuite name="{name}" tests="{len(cases)}" failures="{failures}">'
     return "\n".join([head, *cases, "  </testsuite>"])
 
 
 def _junit_case(finding: Finding, fail_on: Severity) -> str:
     place = f"{finding.file}:{finding.line}:{finding.column}"
-    name = _xml(f"{finding.rule.id} {finding.rule.name} {finding.object or finding.file} line {finding.line}")
-    text = _xml(f"{place}: {finding.severity}: {_message(finding)}")
+    name = _escape_xml(f"{finding.rule.id} {finding.rule.name} {finding.object or finding.file} line {finding.line}")
+    text = _escape_xml(f"{place}: {finding.severity}: {_message_of(finding)}")
     if finding.severity >= fail_on:
-        body = f'<failure type="{finding.rule.id}" message="{_xml(_message(finding))}">{text}</failure>'
+        body = f'<failure type="{finding.rule.id}" message="{_escape_xml(_message_of(finding))}">{text}</failure>'
     else:
         body = f"<system-out>{text}</system-out>"
-    return f'    <testcase classname="{_xml(finding.file)}" name="{name}">{body}</testcase>'
+    return f'    <testcase classname="{_escape_xml(finding.file)}" name="{name}">{body}</testcase>'
 
 
-def _failures(findings: list[Finding], fail_on: Severity) -> int:
+def _count_failures(findings: list[Finding], fail_on: Severity) -> int:
     return sum(finding.severity >= fail_on for finding in findings)
 
 
-def _message(finding: Finding) -> str:
+def _message_of(finding: Finding) -> str:
     if not finding.field or finding.message.startswith(finding.field):
         return finding.message
     return f"{finding.field}: {finding.message}"
 
 
-def count_of(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     """Format a number with its noun: `1 pod`, `2 pods`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def one_line(text: str) -> str:
     """Return a text in one line, so that text from an object cannot begin a line, which CI might run as a command."""
-    return printable(text).replace("\n", "\\n")
+    return escape_control_characters(text).replace("\n", "\\n")
 
 
-def _json(data: Any) -> str:
+def _encode_json(data: Any) -> str:
     # Halves of surrogate pairs, which file names may have, can be written only as escapes.
     text = json.dumps(data, indent=2, ensure_ascii=False)
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _xml(text: str) -> str:
-    return escape(printable(text)).replace("\n", "&#10;")
+def _escape_xml(text: str) -> str:
+    return escape(escape_control_characters(text)).replace("\n", "&#10;")

@@ -130,6 +130,6 @@ class Report:
     def count(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)
 
-    def worst(self) -> Severity | None:
+    def worst_severity(self) -> Severity | None:
         """Return the severity of the worst finding."""
         return max((finding.severity for finding in self.findings), default=None)

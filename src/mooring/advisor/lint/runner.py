@@ -25,30 +25,30 @@ from mooring.api.codec import DecodeError
 _SELDOM = (100_000, 50, 50)
 
 
-class _Part(NamedTuple):
+class _FilePart(NamedTuple):
     file: str
     pieces: Sequence[Piece]
     problem: Problem | None = None
 
 
-_Batch = list[_Part]
+_Batch = list[_FilePart]
 """Documents that one process lints together: parts of several files, or some of one large file."""
 
 
-def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int = 1) -> Report:
+def lint_files(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int = 1) -> Report:
     """Lint files, with up to `jobs` processes. Raises `SchemeError` when the settings contradict each other."""
     if settings.facts is not None:
         given = io.BytesIO(
             stdin.read(sources.MAX_BYTES + 1) if any(each.path == sources.STDIN for each in found) else b""
         )
-        settings = replace(settings, facts=settings.facts.with_names(_created(found, given)))
+        settings = replace(settings, facts=settings.facts.with_names(_created_objects(found, given)))
         given.seek(0)
         stdin = given
     linter = Linter(settings)  # here too, so that wrong settings are reported before anything is started
     report = Report(files=[source.name for source in found])
-    batches = _batches(found, stdin)
-    if jobs > 1 and sum(map(sources.size, found)) >= documents.POOL_LENGTH:
-        parts = _in_processes(batches, settings, jobs)
+    batches = _batch_files(found, stdin)
+    if jobs > 1 and sum(map(sources.size_of, found)) >= documents.POOL_LENGTH:
+        parts = _lint_in_processes(batches, settings, jobs)
     else:
         parts = (_lint_batch(linter, batch) for batch in batches)
     with _collecting_seldom():
@@ -57,19 +57,19 @@ def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int
     return report
 
 
-def _created(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[tuple[str, str]]:
+def _created_objects(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[tuple[str, str]]:
     """Yield kind and name of the objects in the files that other objects may refer to, such as namespaces."""
     for source in found:
         try:
-            pieces = documents.pieces(sources.read(source, stdin))
+            pieces = documents.split_pieces(sources.read_source(source, stdin))
         except UnreadableError:
             continue
         for piece in pieces:
             if not any(kind in piece.text for kind in REFERRED):
                 continue
             with suppress(DecodeError, RecursionError):
-                for tree in documents.trees(piece.text):
-                    for item in documents.objects(tree):
+                for tree in documents.parse_trees(piece.text):
+                    for item in documents.list_objects(tree):
                         metadata = item.tree.get("metadata") if isinstance(item.tree, dict) else None
                         if isinstance(metadata, dict):
                             yield str(item.tree.get("kind")), str(metadata.get("name"))
@@ -86,7 +86,7 @@ def _collecting_seldom() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _batches(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
+def _batch_files(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
     batch: _Batch = []
     length = 0
     for source in found:
@@ -99,20 +99,20 @@ def _batches(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
     yield batch
 
 
-def _read_parts(source: Source, stdin: IO[bytes]) -> Iterator[_Part]:
+def _read_parts(source: Source, stdin: IO[bytes]) -> Iterator[_FilePart]:
     try:
-        pieces = documents.pieces(sources.read(source, stdin))
+        pieces = documents.split_pieces(sources.read_source(source, stdin))
     except UnreadableError as error:
-        yield _Part(source.name, (), Problem(rules.UNREADABLE, "", f"the file cannot be read: {error}"))
+        yield _FilePart(source.name, (), Problem(rules.UNREADABLE, "", f"the file cannot be read: {error}"))
         return
-    yield from (_Part(source.name, batch) for batch in documents.batches(pieces))
+    yield from (_FilePart(source.name, batch) for batch in documents.batch_pieces(pieces))
 
 
 def _lint_batch(linter: Linter, batch: _Batch) -> Report:
     report = Report()
     with without_logs():
         for file, pieces, problem in batch:
-            finding = linter.finding(problem, file) if problem else None
+            finding = linter.build_finding(problem, file) if problem else None
             if finding:
                 report.findings.append(finding)
             report.add(linter.lint_pieces(file, pieces))
@@ -137,7 +137,7 @@ def _lint_in_process(batch: _Batch) -> Report:
     return _lint_batch(_linter, batch)
 
 
-def _in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> Iterator[Report]:
+def _lint_in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> Iterator[Report]:
     """Yield the reports in the order of the batches; only a few batches are in progress at a time."""
     with ProcessPoolExecutor(jobs, initializer=_start_process, initargs=(settings,)) as pool:
-        yield from documents.in_order(pool, _lint_in_process, batches, 4 * jobs)
+        yield from documents.map_in_order(pool, _lint_in_process, batches, 4 * jobs)

@@ -33,7 +33,7 @@ class CreateCheck:
     object: Resource | None = None
 
 
-class _AnyCluster(NoCluster):
+class _PermissiveLookups(NoCluster):
     def __init__(self, obj: Resource) -> None:
         self._pod = obj if isinstance(obj, Pod) else None
 
@@ -77,7 +77,7 @@ def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> C
     try:
         decoded = codec.decode_tree(tree, kind.type, FieldValidation.WARN)
     except WrongFieldsError as error:
-        return CreateCheck([_wrong_field(problem) for problem in error.problems])
+        return CreateCheck([_wrong_field_problem(problem) for problem in error.problems])
     except DecodeError as error:
         return CreateCheck([Problem(rules.WRONG_FIELD, "", str(error))])
     # The server stops here when fields are unknown; going on shows at once what it would say after that.
@@ -85,12 +85,12 @@ def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> C
         Problem(rules.WRONG_FIELD, text.partition('"')[2].rpartition('"')[0], text) for text in decoded.warnings
     ]
     obj = options.scheme.convert(decoded.object, options.scheme.hub(kind))
-    request = _request(obj, options.admission, now)
+    request = _build_request(obj, options.admission, now)
     try:
         admit_create(obj, request)
     except errors.Invalid as refusal:
-        refused = _problems(refusal)
-        problems += [*refused, *_ratcheted(tree, kind, options, now, refused)]
+        refused = _problems_of(refusal)
+        problems += [*refused, *_find_ratcheted(tree, kind, options, now, refused)]
     except errors.StatusError as refusal:
         problems.append(Problem(rules.REFUSED, "", refusal.status.message))
     for text in request.warnings:
@@ -99,12 +99,12 @@ def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> C
     return CreateCheck(problems, obj)
 
 
-def _request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
+def _build_request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
     namespace = obj.metadata.namespace or "default"
-    return Request(options=options, lookups=_AnyCluster(obj), now=now, namespace=namespace)
+    return Request(options=options, lookups=_PermissiveLookups(obj), now=now, namespace=namespace)
 
 
-def _problems(refusal: errors.StatusError) -> list[Problem]:
+def _problems_of(refusal: errors.StatusError) -> list[Problem]:
     details = refusal.status.details
     causes = details.causes if details else []
     if not causes:
@@ -112,14 +112,16 @@ def _problems(refusal: errors.StatusError) -> list[Problem]:
     return [Problem(rules.INVALID, cause.field, cause.message) for cause in causes]
 
 
-def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refused: list[Problem]) -> list[Problem]:
+def _find_ratcheted(
+    tree: Any, kind: Kind, options: LintOptions, now: datetime, refused: list[Problem]
+) -> list[Problem]:
     """Return a problem for each rejected field that an update may keep, as a server with all gates on may store it."""
     decoded = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
     stored = options.scheme.convert(decoded, options.scheme.hub(kind))
-    wrong_anyway = _refused_fields(lambda: admit_create(stored, _request(stored, options.newest, now)))
+    wrong_anyway = _refused_fields(lambda: admit_create(stored, _build_request(stored, options.newest, now)))
     stored.metadata.resource_version = "1"
     wrong_in_update = _refused_fields(
-        lambda: admit_update(copy_of(stored), stored, _request(stored, options.admission, now))
+        lambda: admit_update(copy_of(stored), stored, _build_request(stored, options.admission, now))
     )
     if wrong_anyway is None or wrong_in_update is None:
         return []
@@ -133,18 +135,18 @@ def _refused_fields(admit: Callable[[], object]) -> set[str] | None:
     try:
         admit()
     except errors.Invalid as refusal:
-        return {problem.field for problem in _problems(refusal)}
+        return {problem.field for problem in _problems_of(refusal)}
     except errors.StatusError:
         return None
     return set()
 
 
-def too_large(size: int) -> Problem:
+def too_large_problem(size: int) -> Problem:
     """Return the problem to report for an object of `size` bytes, which is over the server's limit."""
     text = f"Request entity too large: {size} bytes, limit is {MAX_BYTES}"
     return Problem(rules.REFUSED, "", text)
 
 
-def _wrong_field(problem: str) -> Problem:
+def _wrong_field_problem(problem: str) -> Problem:
     path, colon, message = problem.partition(": ")
     return Problem(rules.WRONG_FIELD, path, message) if colon else Problem(rules.WRONG_FIELD, "", problem)

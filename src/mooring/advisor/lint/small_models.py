@@ -111,7 +111,7 @@ class Model:
         return True
 
     def _add_condition(self, expr: Expr) -> None:
-        asked = guards.presence(expr)
+        asked = guards.presence_check_of(expr)
         if asked is not None:
             self._slots.setdefault(_slot_of_variable(asked), _MentionedValues())
         elif isinstance(expr, Literal) and isinstance(expr.value, bool):
@@ -155,13 +155,13 @@ class Model:
         if prod(map(len, choices)) * conditions > _MAX_TRIALS:
             return TruthFrequency.UNKNOWN
         seen = set()
-        for given in self.inputs():
+        for given in self.enumerate_inputs():
             seen.add(holds(given))
             if len(seen) > 1:
                 return TruthFrequency.SOMETIMES
         return TruthFrequency.ALWAYS if True in seen else TruthFrequency.NEVER
 
-    def inputs(self) -> Iterator[Inputs]:
+    def enumerate_inputs(self) -> Iterator[Inputs]:
         """Yield an input for each combination of values that the conditions distinguish; their number may be huge."""
         choices = [list(_values_to_try(slot, mentioned)) for slot, mentioned in self._slots.items()]
         for values in product(*choices):
@@ -175,7 +175,7 @@ def _slot_of_variable(asked: guards.Access) -> Slot:
 def _slot_of(expr: Expr) -> Slot | None:
     if isinstance(expr, Select) and isinstance(expr.operand, Ident) and expr.operand.variable == "taint":
         return None if expr.name == "timeAdded" else Slot(of_taint=True, name=expr.name)
-    read = guards.access(expr)
+    read = guards.access_of(expr)
     return None if read is None else _slot_of_variable(read)
 
 
@@ -250,10 +250,10 @@ def _strings_to_try(mentioned: _MentionedValues) -> set[str]:
     for major, minor, patch in mentioned.versions:
         rest = f"{minor}.{patch}"
         found |= {f"{major}.{rest}", f"{major}.{rest}-0", f"{str(major).zfill(width)}.{rest}"}
-    return found | {_unmentioned(prefix, found) for prefix in ("", *mentioned.prefixes)}
+    return found | {_find_unmentioned_string(prefix, found) for prefix in ("", *mentioned.prefixes)}
 
 
-def _unmentioned(prefix: str, texts: set[str]) -> str:
+def _find_unmentioned_string(prefix: str, texts: set[str]) -> str:
     """Return a string that starts with `prefix`, and with none of the longer `texts` of the conditions."""
     longer = [text for text in texts if len(text) > len(prefix)]
     endings = (prefix + "".join(letters) for length in (1, 2, 3) for letters in product(ascii_letters, repeat=length))

@@ -37,12 +37,12 @@ class UnreadableError(Exception):
     """A file cannot be read; the message says why."""
 
 
-def find(paths: Sequence[str]) -> Iterator[Source]:
+def find_sources(paths: Sequence[str]) -> Iterator[Source]:
     """Yield each manifest file that the paths name, or that is below a directory they name, once."""
     seen: set[str] = set()
     for path in paths:
         if path != STDIN and Path(path).is_dir():
-            found = [Source(each, was_found=True) for each in _walk(path)]
+            found = [Source(each, was_found=True) for each in _walk_directory(path)]
         else:
             found = [Source(path)]
         for source in found:
@@ -51,7 +51,7 @@ def find(paths: Sequence[str]) -> Iterator[Source]:
                 yield source
 
 
-def _walk(top: str) -> Iterator[str]:
+def _walk_directory(top: str) -> Iterator[str]:
     """Yield the paths of the manifest files below a directory, sorted. Follow links, but into no directory twice."""
     visited: set[tuple[int, int]] = set()
     for directory, below, files in os.walk(top, followlinks=True):
@@ -69,7 +69,7 @@ def _walk(top: str) -> Iterator[str]:
                 yield str(Path(directory, name))
 
 
-def size(source: Source) -> int:
+def size_of(source: Source) -> int:
     """Return the size of a file in bytes; 0 if unknown."""
     try:
         return 0 if source.path == STDIN else Path(source.path).stat().st_size
@@ -77,7 +77,7 @@ def size(source: Source) -> int:
         return 0
 
 
-def read(source: Source, stdin: IO[bytes], most: int = 0, *, unpacks: bool = False) -> str:
+def read_source(source: Source, stdin: IO[bytes], most: int = 0, *, unpacks: bool = False) -> str:
     """Return the text of a source, at most `most` bytes (0: `MAX_BYTES`). Raise `UnreadableError`."""
     most = most or MAX_BYTES
     try:

@@ -42,14 +42,14 @@ _WHERE: dict[type, tuple[str, Callable[[Any], core_v1.Pod | core_v1.PodTemplateS
 }
 
 
-def pod_spec(obj: Resource) -> PodSpecAt | None:
+def find_pod_spec(obj: Resource) -> PodSpecAt | None:
     """Return the pod spec in an object, and its path: a pod's own, or a workload's template; None for other kinds."""
     path, read = _WHERE.get(type(obj), ("", None))
     found = read(obj) if read is not None else None
     return PodSpecAt(found.spec, path, found.metadata.annotations) if found is not None else None
 
 
-def made_pod(obj: Resource) -> core_v1.Pod | None:
+def pod_from_template(obj: Resource) -> core_v1.Pod | None:
     """Return the pod that a workload's template would create; None for pods and for kinds without a template."""
     _, read = _WHERE.get(type(obj), ("", None))
     found = read(obj) if read is not None and not isinstance(obj, core_v1.Pod) else None
@@ -60,7 +60,7 @@ def made_pod(obj: Resource) -> core_v1.Pod | None:
     return core_v1.Pod(api_version="v1", kind="Pod", metadata=metadata, spec=found.spec)
 
 
-def pod_terms(pod: PodSpecAt) -> Iterator[TermAt]:
+def node_affinity_terms(pod: PodSpecAt) -> Iterator[TermAt]:
     """Yield the terms of a pod's node affinity."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     if not affinity:
@@ -76,7 +76,7 @@ def pod_terms(pod: PodSpecAt) -> Iterator[TermAt]:
         yield TermAt(preferred.preference, f"{path}[{index}].preference", required=False)
 
 
-def volume_terms(obj: Resource) -> Iterator[TermAt]:
+def volume_affinity_terms(obj: Resource) -> Iterator[TermAt]:
     """Yield the terms of a PersistentVolume's node affinity."""
     affinity = obj.spec.node_affinity if isinstance(obj, core_v1.PersistentVolume) else None
     if affinity and affinity.required:

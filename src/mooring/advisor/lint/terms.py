@@ -26,15 +26,15 @@ class _Condition(NamedTuple):
     holds: Callable[[Inputs], bool]
 
 
-def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]) -> str | None:
+def find_contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]) -> str | None:
     """Return why no node can meet a term and the pod's `nodeSelector` (`node_labels`) together; None if one may."""
     if _contradicting_names(term.match_fields):
         return "no node can meet all of matchFields"
-    conditions = [found for entry in term.match_expressions if (found := _requirement(entry))]
+    conditions = [found for entry in term.match_expressions if (found := _requirement_condition(entry))]
     impossible = next((each for each in conditions if _truth_frequency([each]) is TruthFrequency.NEVER), None)
     if impossible:
         return f"no node can meet {impossible.words}"
-    conditions += [found for text in term.match_cel_expressions if (found := _expression(text))]
+    conditions += [found for text in term.match_cel_expressions if (found := _expression_condition(text))]
     conditions += [_label_condition(key, value) for key, value in node_labels.items()]
     for group in _group_by_label(conditions):
         if len(group) > 1 and _truth_frequency(group) is TruthFrequency.NEVER:
@@ -49,7 +49,7 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
     return len(wanted) > 1 or bool(wanted & excluded)
 
 
-def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
+def _requirement_condition(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
     """Return the condition of a `matchExpressions` entry; None if it is invalid or the analysis does not support it."""
     found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
     if not isinstance(found, Requirement | VersionRequirement):
@@ -65,26 +65,26 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
         return None
     values = ", ".join(map(go_quote, entry.values))
     words = f"{entry.key} {entry.operator} {values}".rstrip()
-    return _Condition(words, model, lambda inputs: found.matches(_labels(inputs)))
+    return _Condition(words, model, lambda inputs: found.matches(_labels_of(inputs)))
 
 
-def _expression(text: str) -> _Condition | None:
+def _expression_condition(text: str) -> _Condition | None:
     """Return the condition of a CEL expression; None if the analysis does not support it or it is never true."""
     model = expressions.model_of_compared_values("node", text)
     if model is None or expressions.never_matches(text):
         return None
-    return _Condition(text, model, expressions.holds("node", text))
+    return _Condition(text, model, expressions.build_evaluator("node", text))
 
 
 def _label_condition(key: str, value: str) -> _Condition:
     model = Model()
     model.add_label(key, texts=[value])
     return _Condition(
-        f"nodeSelector {key} = {go_quote(value)}", model, lambda inputs: _labels(inputs).get(key) == value
+        f"nodeSelector {key} = {go_quote(value)}", model, lambda inputs: _labels_of(inputs).get(key) == value
     )
 
 
-def _labels(inputs: Inputs) -> dict[str, str]:
+def _labels_of(inputs: Inputs) -> dict[str, str]:
     return {slot.name: value for slot, value in inputs.items()}
 
 

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import structs
 
 from mooring.advisor.results import API_VERSION, Result
-from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, check_rights, result_of
+from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, build_result, check_rights
 from mooring.advisor.simulate.node_pools import PoolVerdict, explain_pools
 from mooring.advisor.simulate.results import Departure, PendingGroup, RejectedGroup
 from mooring.advisor.simulate.running import ReportProgress, SimulationRun
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.objects import hub_of
+from mooring.advisor.snapshot.objects import newest_kind_of
 from mooring.api import codec
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
@@ -107,10 +107,10 @@ def plan(
 ) -> Plan:
     """Return the plan of applying objects. Nothing is written."""
     answers = [dry_run(obj) if dry_run is not None else None for obj in objects]
-    changes = [_change(snapshot, obj, answer) for obj, answer in zip(objects, answers, strict=True)]
+    changes = [_object_change(snapshot, obj, answer) for obj, answer in zip(objects, answers, strict=True)]
     written = ("create", "change")
     wanted = tuple(obj for obj, change in zip(objects, changes, strict=True) if change.action in written)
-    before, played = _simulate(snapshot, wanted, settings, report)
+    before, played = _simulate_apply(snapshot, wanted, settings, report)
     pending = _new_pending(played, before)
     return Plan(
         cluster=snapshot.origin,
@@ -120,26 +120,26 @@ def plan(
         pools=_pool_verdicts(snapshot, settings, wanted, pending),
         rejected=tuple(each for each in played.rejected if each not in before.rejected),
         preempted=tuple(each for each in played.preempted if each not in before.preempted),
-        cost=_cost(played, before),
+        cost=_cost_changes(played, before),
         has_server=any(answer is not None for answer in answers),
         notes=played.notes,
     )
 
 
-def _simulate(
+def _simulate_apply(
     snapshot: Snapshot, wanted: tuple[Resource, ...], settings: Settings, report: ReportProgress | None
 ) -> tuple[Simulation, Simulation]:
     """Simulate the cluster without the apply, and then with it; return both results."""
     check_rights(snapshot)
     running = SimulationRun(snapshot, Scenario(), settings, report)
     running.run()
-    before = result_of(running, snapshot)
+    before = build_result(running, snapshot)
     if wanted:
-        running.run_on(Step((Add(wanted),)))
-    return before, result_of(running, snapshot)
+        running.run_step(Step((Add(wanted),)))
+    return before, build_result(running, snapshot)
 
 
-def _change(snapshot: Snapshot, obj: Resource, answer: ServerAnswer | None) -> ObjectChange:
+def _object_change(snapshot: Snapshot, obj: Resource, answer: ServerAnswer | None) -> ObjectChange:
     meta = obj.metadata
     name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or meta.generate_name
     if answer is not None and answer.after is None:
@@ -147,12 +147,12 @@ def _change(snapshot: Snapshot, obj: Resource, answer: ServerAnswer | None) -> O
     if answer is not None and answer.after is not None:
         if answer.before is None:
             return ObjectChange(obj.kind, name, "create")
-        fields = whole_differences(answer.before, answer.after)
+        fields = diff_stored(answer.before, answer.after)
     else:
-        stored = snapshot.find(hub_of(type(obj)).type, meta.namespace, meta.name)
+        stored = snapshot.find(newest_kind_of(type(obj)).type, meta.namespace, meta.name)
         if stored is None:
             return ObjectChange(obj.kind, name, "create")
-        fields = manifest_differences(codec.to_tree(stored), codec.to_tree(obj))
+        fields = diff_manifest(codec.to_tree(stored), codec.to_tree(obj))
     return ObjectChange(obj.kind, name, "change" if fields else "unchanged", fields)
 
 
@@ -191,7 +191,7 @@ def _pool_verdicts(
     return ()
 
 
-def _cost(played: Simulation, before: Simulation) -> tuple[Cost, ...]:
+def _cost_changes(played: Simulation, before: Simulation) -> tuple[Cost, ...]:
     old = {use.resource: use for use in before.utilisation.after}
     found = []
     for use in played.utilisation.after:
@@ -210,38 +210,38 @@ _MOST_FIELDS = 200
 _MISSING = object()
 
 
-def whole_differences(old: Any, new: Any) -> tuple[FieldChange, ...]:
+def diff_stored(old: Any, new: Any) -> tuple[FieldChange, ...]:
     """Return the fields that differ between two objects, except those that only the server sets."""
-    return tuple(islice(_compare(old, new, "", is_whole=True), _MOST_FIELDS))
+    return tuple(islice(_diff(old, new, "", is_whole=True), _MOST_FIELDS))
 
 
-def manifest_differences(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
+def diff_manifest(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
     """Return the fields of a stored object that `kubectl apply` of a manifest would change."""
     text = stored.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED, "")
-    found = [*_compare(stored, manifest, "", is_whole=False)]
+    found = [*_diff(stored, manifest, "", is_whole=False)]
     try:
         applied = msgspec.json.decode(text) if text else {}
     except msgspec.DecodeError:
         applied = {}
-    found += [change for change in _removed(applied, manifest, stored, "") if change.path not in _VOLATILE]
+    found += [change for change in _removed_fields(applied, manifest, stored, "") if change.path not in _VOLATILE]
     return tuple(found[:_MOST_FIELDS])
 
 
-def _compare(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[FieldChange]:
+def _diff(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[FieldChange]:
     if path in _VOLATILE or old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [*new, *(key for key in old if is_whole and key not in new)]
         for key in keys:
             below = f"{path}.{key}" if path else str(key)
-            yield from _compare(old.get(key, _MISSING), new.get(key, _MISSING), below, is_whole=is_whole)
+            yield from _diff(old.get(key, _MISSING), new.get(key, _MISSING), below, is_whole=is_whole)
         return
     if isinstance(old, list) and isinstance(new, list) and (key := _item_key(old, new)):
         stored = {item[key]: item for item in old}
         wanted = {item[key]: item for item in new}
         for name in [*wanted, *(name for name in stored if name not in wanted)]:
             below = f"{path}[{name}]"
-            yield from _compare(stored.get(name, _MISSING), wanted.get(name, _MISSING), below, is_whole=is_whole)
+            yield from _diff(stored.get(name, _MISSING), wanted.get(name, _MISSING), below, is_whole=is_whole)
         return
     if new is _MISSING and not is_whole and not path.endswith("]"):
         return
@@ -259,7 +259,7 @@ def _item_key(old: list[Any], new: list[Any]) -> str:
     return ""
 
 
-def _removed(applied: Any, manifest: Any, stored: Any, path: str) -> Iterator[FieldChange]:
+def _removed_fields(applied: Any, manifest: Any, stored: Any, path: str) -> Iterator[FieldChange]:
     """Yield the fields that the last apply set and the manifest no longer has, which an apply removes."""
     if not all(isinstance(each, dict) for each in (applied, manifest, stored)):
         return
@@ -268,4 +268,4 @@ def _removed(applied: Any, manifest: Any, stored: Any, path: str) -> Iterator[Fi
         if key not in manifest and key in stored:
             yield FieldChange(below, stored[key], None)
         elif key in manifest:
-            yield from _removed(value, manifest[key], stored.get(key), below)
+            yield from _removed_fields(value, manifest[key], stored.get(key), below)

@@ -20,7 +20,7 @@ _MOST_FIELDS = 20
 _MOST_CHARACTERS = 80
 
 
-def headline(plan: Plan) -> str:
+def format_headline(plan: Plan) -> str:
     """Return the result of the plan in a sentence."""
     counts = {action: sum(each.action == action for each in plan.changes) for action in _SIGNS}
     texts = [f"{count} {action}" for action, count in counts.items() if count]
@@ -28,27 +28,27 @@ def headline(plan: Plan) -> str:
     return f"{', '.join(texts) or 'no objects'}: {outcome}"
 
 
-def lines(plan: Plan, paint: "Paint", *, wide: bool = False) -> Iterator[str]:
+def format_lines(plan: Plan, paint: "Paint", *, wide: bool = False) -> Iterator[str]:
     """Yield the lines of the plan for a terminal."""
     for each in plan.changes:
         if each.action != "unchanged" or wide:
             yield from _change_lines(each, paint)
-    for title, rows in _sections(plan):
+    for title, rows in _report_sections(plan):
         yield ""
         yield paint(title, "title")
         yield from (f"  {one_line(row)}" for row in rows)
     yield ""
-    yield paint(one_line(headline(plan)), "bad" if plan.exit_code == 2 else "good")
+    yield paint(one_line(format_headline(plan)), "bad" if plan.exit_code == 2 else "good")
 
 
-def markdown(plan: Plan) -> str:
+def format_markdown(plan: Plan) -> str:
     """Return the plan as Markdown."""
-    parts = [f"## Plan: {headline(plan)}", "", "```diff"]
+    parts = [f"## Plan: {format_headline(plan)}", "", "```diff"]
     for each in plan.changes:
         if each.action != "unchanged":
             parts += [text.replace("```", "` ` `") for text in _change_lines(each, lambda text, _tone: text)]
     parts.append("```")
-    for title, rows in _sections(plan):
+    for title, rows in _report_sections(plan):
         parts += ["", f"### {title}", *(f"- {one_line(row).replace('<', '&lt;')}" for row in rows)]
     return "\n".join(parts) + "\n"
 
@@ -64,29 +64,29 @@ def _change_lines(change: ObjectChange, paint: "Paint") -> Iterator[str]:
         yield f"    and {len(change.fields) - _MOST_FIELDS} more fields"
 
 
-def _sections(plan: Plan) -> Iterator[tuple[str, list[str]]]:
+def _report_sections(plan: Plan) -> Iterator[tuple[str, list[str]]]:
     """Yield the title and the lines of each section of the report that has content."""
     pools = "Pools" if any(each.fits for each in plan.pools) else "No pool can make a node for this pod"
     sections = {
-        "Where new pods go": map(_placement, plan.placements),
+        "Where new pods go": map(_format_placement, plan.placements),
         "Pods that do not fit": (f"{each.count} of {', '.join(each.owners)}: {each.message}" for each in plan.pending),
         pools: (f"{each.pool}: {'fits' if each.fits else '; '.join(each.reasons)}" for each in plan.pools),
         "Pods that are refused": (f"{each.count} of {each.name}: {each.message}" for each in plan.rejected),
         "Pods that are preempted": (f"{each.pod} on {each.node}, by {each.by}" for each in plan.preempted),
-        "Requested resources": map(_cost, plan.cost),
+        "Requested resources": map(_format_cost, plan.cost),
     }
     for title, found in sections.items():
         if rows := list(found):
             yield title, rows
 
 
-def _placement(each: WorkloadPlacement) -> str:
+def _format_placement(each: WorkloadPlacement) -> str:
     shown = ", ".join(f"{node} ({count})" for node, count in list(each.nodes.items())[:5])
     more = f" and {len(each.nodes) - 5} more nodes" if len(each.nodes) > 5 else ""
     return f"{each.workload}: {each.pods} on {shown}{more}"
 
 
-def _cost(each: Cost) -> str:
+def _format_cost(each: Cost) -> str:
     change = each.after - each.before
     share = f", {each.after / each.allocatable:.0%} of what there is" if each.allocatable else ""
     return f"{each.resource}: {change:+,.6g} (now {each.before:,.6g}, then {each.after:,.6g}{share})"

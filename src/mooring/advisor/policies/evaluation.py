@@ -118,13 +118,13 @@ class PolicyEvaluator:
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
         """Evaluate all policies for a write of an object, which is not modified; return the verdict."""
-        return Verdict() if self.is_idle else self._compiled().verdict(obj, old, operation, self._user)
+        return Verdict() if self.is_idle else self._compile().verdict(obj, old, operation, self._user)
 
     def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
         """Evaluate all policies for a write of an object of a kind unknown to Mooring, given as a dict."""
-        return Verdict() if self.is_idle else self._compiled().verdict_on_tree(tree, plural, operation, self._user)
+        return Verdict() if self.is_idle else self._compile().verdict_on_tree(tree, plural, operation, self._user)
 
-    def _compiled(self) -> "_CompiledPolicies":
+    def _compile(self) -> "_CompiledPolicies":
         if self._ready is None:
             self._ready = _CompiledPolicies(self._objects, self._others, is_whole=self._is_whole)
         return self._ready
@@ -253,13 +253,15 @@ class _CompiledPolicies:
         return None
 
     def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None:
-        return next((each for each in self._params(kind, namespace) if each["metadata"].get("name") == name), None)
+        return next(
+            (each for each in self._parameter_objects(kind, namespace) if each["metadata"].get("name") == name), None
+        )
 
     def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
-        found = self._params(kind, namespace)
+        found = self._parameter_objects(kind, namespace)
         return [each for each in found if selector.matches(each["metadata"].get("labels") or {})]
 
-    def _params(self, kind: Kind, namespace: str) -> list[Tree]:
+    def _parameter_objects(self, kind: Kind, namespace: str) -> list[Tree]:
         known = [
             codec.to_tree(self._scheme.convert(each, kind))
             for each in self._objects

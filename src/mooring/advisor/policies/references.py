@@ -51,7 +51,7 @@ class References:
         service = self._snapshot.find(Service, namespace, name)
         if service is None:
             return f"its Service {namespace}/{name} does not exist" if self._snapshot.all(Service) else ""
-        if not service.spec.selector or self._snapshot.unread("pods"):
+        if not service.spec.selector or self._snapshot.why_unread("pods"):
             return ""
         selector = label_selector.from_labels(service.spec.selector)
         ready = (

@@ -15,7 +15,7 @@ from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import Request
 from mooring.advisor.policies.evaluation import POLICIES, PolicyEvaluator, Verdict
 from mooring.advisor.snapshot import dump
-from mooring.advisor.snapshot.objects import scheme
+from mooring.advisor.snapshot.objects import full_scheme
 from mooring.api import codec, errors
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.authentication_v1 import UserInfo
@@ -32,7 +32,7 @@ class PolicyTestError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PolicyResult:
     """The result of one policy, applied through one binding, for one object."""
 
     result: str
@@ -49,7 +49,7 @@ class PolicyTestResult:
     """The object, as `Pod shop/web`."""
     result: str
     """The worst result of the policies; `allowed` if none matched."""
-    rows: tuple[Row, ...] = ()
+    rows: tuple[PolicyResult, ...] = ()
     answer: str = ""
     """The error with which a server would refuse the object; empty if it would accept it."""
     changed: Tree | None = None
@@ -86,7 +86,7 @@ class PolicyTest:
         for tree in custom:
             tree["metadata"] = {"namespace": self.namespace, **(tree.get("metadata") or {})}
         self.notes += [str(note) for note in given.notes if "does not know" not in str(note)]
-        self.notes += _unbound(policies)
+        self.notes += _unbound_notes(policies)
         evaluator = PolicyEvaluator(objects, custom, user=self.user)
         for obj in objects:
             if not isinstance(obj, POLICIES):
@@ -115,7 +115,7 @@ def _check_policies(policies: Sequence[Resource]) -> None:
         raise PolicyTestError("\n".join(problems))
 
 
-def _unbound(policies: Iterable[Any]) -> list[str]:
+def _unbound_notes(policies: Iterable[Any]) -> list[str]:
     """Return notes about policies without a binding and bindings without a policy, which have no effect."""
     notes, objects = [], [*policies]
     for policy, binding in ((POLICIES[0], POLICIES[1]), (POLICIES[2], POLICIES[3])):
@@ -130,22 +130,22 @@ def _unbound(policies: Iterable[Any]) -> list[str]:
 def _is_unknown(tree: Any, objects: Sequence[Resource]) -> bool:
     if not isinstance(tree, dict) or not isinstance(tree.get("apiVersion"), str) or not objects:
         return False
-    return isinstance(tree.get("kind"), str) and scheme().kind(tree["apiVersion"], tree["kind"]) is None
+    return isinstance(tree.get("kind"), str) and full_scheme().kind(tree["apiVersion"], tree["kind"]) is None
 
 
 def _result_of(name: str, verdict: Verdict) -> PolicyTestResult:
-    rows = [Row(DENIED, each.policy, each.binding, each.message) for each in verdict.denials]
-    rows += [Row(WARNED, each.policy, each.binding, each.message) for each in verdict.warnings]
-    rows += [Row(AUDITED, each["policy"], each["binding"], each["message"]) for each in verdict.audited]
-    rows += [Row(UNKNOWN, message=each) for each in verdict.unknown]
+    rows = [PolicyResult(DENIED, each.policy, each.binding, each.message) for each in verdict.denials]
+    rows += [PolicyResult(WARNED, each.policy, each.binding, each.message) for each in verdict.warnings]
+    rows += [PolicyResult(AUDITED, each["policy"], each["binding"], each["message"]) for each in verdict.audited]
+    rows += [PolicyResult(UNKNOWN, message=each) for each in verdict.unknown]
     if verdict.refused and not verdict.denials:
-        rows.append(Row(DENIED, message=verdict.refused))
+        rows.append(PolicyResult(DENIED, message=verdict.refused))
     said = {(row.policy, row.binding) for row in rows}
     changers = {(policy, binding) for kind, policy, binding in verdict.asked if kind.startswith("Mutating")}
     changed = codec.to_tree(verdict.changed) if verdict.changed is not None else None
-    rows += [Row(CHANGED if changed else ALLOWED, *each) for each in sorted(changers)]
+    rows += [PolicyResult(CHANGED if changed else ALLOWED, *each) for each in sorted(changers)]
     passed = sorted({(policy, binding) for kind, policy, binding in verdict.asked if kind.startswith("Validating")})
-    rows += [Row(ALLOWED, *each) for each in passed if each not in said]
+    rows += [PolicyResult(ALLOWED, *each) for each in passed if each not in said]
     order = (DENIED, UNKNOWN, WARNED, AUDITED, CHANGED, ALLOWED)
     worst = min((row.result for row in rows), key=order.index, default=ALLOWED)
     return PolicyTestResult(name, worst, tuple(rows), verdict.refused, changed)

@@ -51,11 +51,11 @@ def audit(
     references: dict[Identity, ObjectReference] = {}
     with without_logs():
         for each in raw:
-            subject = subject_of(each, crossing)
+            subject = build_subject(each, crossing)
             group, kind, _, name = each.identity
             references[group, kind, subject.reference.namespace, name] = subject.reference
             try:
-                found += _evaluate(subject, crossing, now)
+                found += _audit_object(subject, crossing, now)
             except Exception as error:  # one object that Mooring fails on must not hide what happens to others
                 notes.append(
                     f"{subject.reference}: not checked: Mooring failed: {type(error).__name__}; please report it"
@@ -69,22 +69,22 @@ def audit(
         to_version=str(crossing.end),
         objects=len(raw),
         findings=found,
-        steps=steps.of(found, crossing),
+        steps=steps.build_steps(found, crossing),
         notes=notes,
         unread=sorted(snapshot.forbidden),
     )
 
 
-def _evaluate(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
-    yield from checks.version_findings(subject, crossing)
-    yield from checks.bystander_findings(subject, crossing)
-    yield from rights.findings(subject, crossing)
-    yield from checks.definition_findings(subject, crossing, now)
-    yield from fields.findings(subject, crossing)
-    yield from checks.annotation_findings(subject, crossing)
+def _audit_object(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
+    yield from checks.check_versions(subject, crossing)
+    yield from checks.check_bystanders(subject, crossing)
+    yield from rights.check_rights(subject, crossing)
+    yield from checks.check_expressions(subject, crossing, now)
+    yield from fields.check_fields(subject, crossing)
+    yield from checks.check_annotations(subject, crossing)
 
 
-def subject_of(raw: RawObject, crossing: Crossing) -> ReleaseObject:
+def build_subject(raw: RawObject, crossing: Crossing) -> ReleaseObject:
     """Return an object of a snapshot with its reference for findings and the history of its kind."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
     return ReleaseObject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
@@ -113,9 +113,9 @@ def simulated_findings(
     now: datetime,
 ) -> Iterator[Finding]:
     """Run admission and the scheduler of both releases; yield findings on differences that `earlier` does not have."""
-    question = crossing.question()
+    question = crossing.build_question()
     options = audit_options.build_options(question)
-    suspects = list(_suspects(snapshot, options, now))
+    suspects = list(_find_suspects(snapshot, options, now))
     if not suspects:
         return
     reported = {(each.object, _ALL if each.field == "apiVersion" else each.field) for each in earlier}
@@ -143,7 +143,7 @@ def _overlaps(field: str, text: str) -> bool:
     return field.startswith(text) or text.startswith(f"{field}.")
 
 
-def _suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Iterator[_Suspect]:
+def _find_suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Iterator[_Suspect]:
     results: dict[tuple[type[Resource], bytes], AdmissionResult] = {}
     for kind in snapshot.kinds():
         for obj in snapshot.all(kind):

@@ -24,21 +24,21 @@ from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import Resource
 
 
-def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def check_versions(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about API versions of an object (own, stored, of clients) that the target lacks or deprecates."""
     served = subject.served
     if served is None:
-        yield from _removed_findings(subject, crossing)
+        yield from _check_removal(subject, crossing)
         return
     if not subject.reference.stored:
-        yield from _manifest_findings(subject, served, crossing)
+        yield from _check_manifest(subject, served, crossing)
         return
-    yield from _stored_findings(subject, served, crossing)
-    yield from _client_findings(subject, crossing)
+    yield from _check_storage(subject, served, crossing)
+    yield from _check_clients(subject, crossing)
 
 
-def _removed_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    removal = crossing.removed(subject.raw.api_version, subject.raw.kind)
+def _check_removal(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+    removal = crossing.removal_of(subject.raw.api_version, subject.raw.kind)
     if removal is not None:
         release, use = removal
         text = f"{subject.raw.api_version} {subject.raw.kind} was removed in {release}" + (
@@ -47,32 +47,37 @@ def _removed_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Fi
         yield subject.finding(Effect.NOT_SERVED, text)
 
 
-def _manifest_findings(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+def _check_manifest(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
     if crossing.serves(served, end=True):
-        if crossing.deprecated(served):
-            yield subject.finding(Effect.DEPRECATED, f"{_name(served)} is deprecated{_use_instead(served, crossing)}")
+        if crossing.is_newly_deprecated(served):
+            yield subject.finding(
+                Effect.DEPRECATED, f"{_name_of(served)} is deprecated{_replacement_hint(served, crossing)}"
+            )
         return
     if not crossing.knows(served, end=True):
         until = served.releases.until if crossing.goes_up else None
         when = f"was removed in {until}" if until else f"does not exist in {crossing.end}"
-        yield subject.finding(Effect.NOT_SERVED, f"{_name(served)} {when}{_use_instead(served, crossing)}")
+        yield subject.finding(Effect.NOT_SERVED, f"{_name_of(served)} {when}{_replacement_hint(served, crossing)}")
     elif crossing.serves(served, end=False):
-        text = f"{_name(served)} is served in {crossing.end} only with --runtime-config{_use_instead(served, crossing)}"
+        text = (
+            f"{_name_of(served)} is served in {crossing.end} only with --runtime-config"
+            f"{_replacement_hint(served, crossing)}"
+        )
         yield subject.finding(Effect.NOT_SERVED, text)
     else:
         where = "both releases" if crossing.knows(served, end=False) else crossing.end
-        text = f"{_name(served)} is served only with --runtime-config={served.api_version}=true in {where}"
+        text = f"{_name_of(served)} is served only with --runtime-config={served.api_version}=true in {where}"
         yield subject.finding(Effect.NEEDS_GATE, text)
 
 
-def _stored_findings(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+def _check_storage(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
     versions = crossing.history.versions(served.group, served.plural)
     known = [each for each in versions if crossing.knows(each, end=True)]
     if not any(crossing.serves(each, end=True) for each in versions):
         text = f"{crossing.end} does not serve {served.kind} of {served.group or 'core'} in any version"
         if known:
             text += f" unless --runtime-config={known[-1].api_version}=true is set"
-        if _is_the_servers(subject):
+        if _is_made_by_server(subject):
             yield subject.finding(Effect.HARMLESS, f"{text}; the server made it for itself, and leaves it in etcd")
             return
         text += "; it stays in etcd, and no client can read or delete it: delete it before"
@@ -88,14 +93,14 @@ def _stored_findings(subject: ReleaseObject, served: Served, crossing: Crossing)
         yield subject.finding(Effect.UNREADABLE, text)
 
 
-def _is_the_servers(subject: ReleaseObject) -> bool:
+def _is_made_by_server(subject: ReleaseObject) -> bool:
     labels = as_mapping(subject.metadata.get("labels"))
     return "ipaddress.kubernetes.io/managed-by" in labels or (
         (subject.reference.kind, subject.reference.name) == ("ServiceCIDR", "kubernetes")
     )
 
 
-def _client_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def _check_clients(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     seen = {subject.raw.api_version}
     managers = ((version, manager) for manager, version in subject.managers)
     for version, who in ((last_applied_version(subject.tree), "kubectl apply"), *managers):
@@ -105,11 +110,13 @@ def _client_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Fin
         used = crossing.history.kind(*GroupVersion.parse(version), subject.raw.kind)
         lost = used is not None and crossing.knows(used, end=False) and not crossing.knows(used, end=True)
         if used is not None and lost:
-            text = f"{who} writes it as {version}, which {crossing.end} does not serve{_use_instead(used, crossing)}"
+            text = (
+                f"{who} writes it as {version}, which {crossing.end} does not serve{_replacement_hint(used, crossing)}"
+            )
             yield subject.finding(Effect.CLIENT, text)
 
 
-def _use_instead(served: Served, crossing: Crossing) -> str:
+def _replacement_hint(served: Served, crossing: Crossing) -> str:
     others = [each for each in crossing.history.versions(served.group, served.plural) if each is not served]
     usable = [each.api_version for each in others if crossing.serves(each, end=True)]
     if served.replacement in usable:
@@ -117,11 +124,11 @@ def _use_instead(served: Served, crossing: Crossing) -> str:
     return f"; use {usable[0]}" if usable else ""
 
 
-def _name(served: Served) -> str:
+def _name_of(served: Served) -> str:
     return f"{served.api_version} {served.kind}"
 
 
-class Deprecated(NamedTuple):
+class DeprecatedAnnotation(NamedTuple):
     """A deprecated annotation key, or a prefix of keys, with the release and what to use instead."""
 
     key: str
@@ -132,31 +139,33 @@ class Deprecated(NamedTuple):
 
 
 _POD = (
-    Deprecated("container.apparmor.security.beta.kubernetes.io/", "1.30", "securityContext.appArmorProfile"),
-    Deprecated("container.seccomp.security.alpha.kubernetes.io/", "1.27", "securityContext.seccompProfile", True),
-    Deprecated("seccomp.security.alpha.kubernetes.io/pod", "1.27", "securityContext.seccompProfile", True),
-    Deprecated("scheduler.alpha.kubernetes.io/critical-pod", "1.16", "spec.priorityClassName", True),
-    Deprecated("security.alpha.kubernetes.io/sysctls", "1.11", "securityContext.sysctls", True),
-    Deprecated("security.alpha.kubernetes.io/unsafe-sysctls", "1.11", "securityContext.sysctls", True),
+    DeprecatedAnnotation("container.apparmor.security.beta.kubernetes.io/", "1.30", "securityContext.appArmorProfile"),
+    DeprecatedAnnotation(
+        "container.seccomp.security.alpha.kubernetes.io/", "1.27", "securityContext.seccompProfile", True
+    ),
+    DeprecatedAnnotation("seccomp.security.alpha.kubernetes.io/pod", "1.27", "securityContext.seccompProfile", True),
+    DeprecatedAnnotation("scheduler.alpha.kubernetes.io/critical-pod", "1.16", "spec.priorityClassName", True),
+    DeprecatedAnnotation("security.alpha.kubernetes.io/sysctls", "1.11", "securityContext.sysctls", True),
+    DeprecatedAnnotation("security.alpha.kubernetes.io/unsafe-sysctls", "1.11", "securityContext.sysctls", True),
 )
-_CLASS = Deprecated("volume.beta.kubernetes.io/storage-class", "1.8", "spec.storageClassName")
+_CLASS = DeprecatedAnnotation("volume.beta.kubernetes.io/storage-class", "1.8", "spec.storageClassName")
 _BY_KIND = {
-    "Ingress": (Deprecated("kubernetes.io/ingress.class", "1.18", "spec.ingressClassName"),),
+    "Ingress": (DeprecatedAnnotation("kubernetes.io/ingress.class", "1.18", "spec.ingressClassName"),),
     "PersistentVolume": (
         _CLASS,
-        Deprecated("volume.beta.kubernetes.io/mount-options", "1.31", "spec.mountOptions"),
+        DeprecatedAnnotation("volume.beta.kubernetes.io/mount-options", "1.31", "spec.mountOptions"),
     ),
     "PersistentVolumeClaim": (_CLASS,),
     "Pod": _POD,
     "Service": (
-        Deprecated(
+        DeprecatedAnnotation(
             "service.kubernetes.io/topology-aware-hints", "1.27", "the annotation service.kubernetes.io/topology-mode"
         ),
     ),
 }
 
 
-def annotation_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def check_annotations(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield a finding for each deprecated annotation of an object and of its pod template."""
     if subject.served is None:
         return
@@ -170,7 +179,7 @@ def annotation_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[
 
 
 def _find_annotations(
-    subject: ReleaseObject, tree: Any, path: str, known: tuple[Deprecated, ...], crossing: Crossing
+    subject: ReleaseObject, tree: Any, path: str, known: tuple[DeprecatedAnnotation, ...], crossing: Crossing
 ) -> Iterator[Finding]:
     annotations = as_mapping(as_mapping(as_mapping(tree).get("metadata")).get("annotations"))
     for key in annotations if known else ():
@@ -185,7 +194,7 @@ def _find_annotations(
         yield subject.finding(Effect.DEPRECATED, text, f"{path}[{key}]", str(annotations[key])[:60], severity=severity)
 
 
-def _matches_key(deprecated: Deprecated, key: str) -> bool:
+def _matches_key(deprecated: DeprecatedAnnotation, key: str) -> bool:
     return key.startswith(deprecated.key) if deprecated.key.endswith("/") else key == deprecated.key
 
 
@@ -194,24 +203,28 @@ _VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases
 """The resources that a control plane must be able to write while it is restarted and nodes are drained."""
 
 
-def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def check_bystanders(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about webhooks and APIServices that can block the upgrade, and about unsupported kubelets."""
     kind, group = subject.reference.kind, subject.group
     if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
-        yield from _webhook_findings(subject, crossing)
+        yield from _check_webhooks(subject, crossing)
     elif kind == "APIService" and group == "apiregistration.k8s.io":
-        yield from _api_service_findings(subject)
+        yield from _check_api_service(subject)
     elif kind == "Node" and not group:
         version = str(as_mapping(as_mapping(subject.tree.get("status")).get("nodeInfo")).get("kubeletVersion") or "")
         if wrong := crossing.kubelet_skew(version):
             yield subject.finding(Effect.SKEW, wrong, "status.nodeInfo.kubeletVersion", version)
 
 
-def _webhook_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def _check_webhooks(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     for index, each in enumerate(as_list(subject.tree.get("webhooks"))):
         webhook = as_mapping(each)
         rules = [as_mapping(rule) for rule in as_list(webhook.get("rules"))]
-        if subject.reference.stored and _blocks(webhook) and any(_VITAL & set(_pairs(rule)) for rule in rules):
+        if (
+            subject.reference.stored
+            and _can_block(webhook)
+            and any(_VITAL & set(_groups_and_resources(rule)) for rule in rules)
+        ):
             text = (
                 "it is asked about pods, nodes or leases everywhere, and what it does not answer is refused: where its"
                 " own pods are down, nothing starts; let it spare kube-system and its own namespace, or set"
@@ -220,10 +233,12 @@ def _webhook_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Fi
             field = f"webhooks[{index}].failurePolicy"
             yield subject.finding(Effect.IN_THE_WAY, text, field, str(webhook.get("name")))
         for position, rule in enumerate(rules):
-            yield from _versions(subject, crossing, rule, f"webhooks[{index}].rules[{position}].apiVersions")
+            yield from _check_webhook_versions(
+                subject, crossing, rule, f"webhooks[{index}].rules[{position}].apiVersions"
+            )
 
 
-def _blocks(webhook: Mapping[str, Any]) -> bool:
+def _can_block(webhook: Mapping[str, Any]) -> bool:
     spares = webhook.get("namespaceSelector") or webhook.get("objectSelector") or webhook.get("matchConditions")
     return (
         webhook.get("failurePolicy", "Fail") == "Fail"
@@ -232,14 +247,16 @@ def _blocks(webhook: Mapping[str, Any]) -> bool:
     )
 
 
-def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _groups_and_resources(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for group in as_list(rule.get("apiGroups")):
         for resource in as_list(rule.get("resources")):
             yield str(group), str(resource)
 
 
-def _versions(subject: ReleaseObject, crossing: Crossing, rule: Mapping[str, Any], field: str) -> Iterator[Finding]:
-    for group, resource in _pairs(rule):
+def _check_webhook_versions(
+    subject: ReleaseObject, crossing: Crossing, rule: Mapping[str, Any], field: str
+) -> Iterator[Finding]:
+    for group, resource in _groups_and_resources(rule):
         versions = {each.version: each for each in crossing.history.versions(group, resource.partition("/")[0])}
         named = [versions[name] for name in map(str, as_list(rule.get("apiVersions"))) if name in versions]
         here = any(crossing.serves(each, end=False) for each in named)
@@ -249,7 +266,7 @@ def _versions(subject: ReleaseObject, crossing: Crossing, rule: Mapping[str, Any
             yield subject.finding(Effect.IN_THE_WAY, text, field, resource)
 
 
-def _api_service_findings(subject: ReleaseObject) -> Iterator[Finding]:
+def _check_api_service(subject: ReleaseObject) -> Iterator[Finding]:
     conditions = [as_mapping(each) for each in as_list(as_mapping(subject.tree.get("status")).get("conditions"))]
     available = next((each for each in conditions if each.get("type") == "Available"), None)
     if available is not None and available.get("status") != "True":
@@ -261,7 +278,7 @@ def _api_service_findings(subject: ReleaseObject) -> Iterator[Finding]:
         yield subject.finding(Effect.IN_THE_WAY, text, "status.conditions", "Available")
 
 
-class _Expressive(NamedTuple):
+class _KindWithExpressions(NamedTuple):
     """A kind whose objects contain CEL expressions, and the field that contains them."""
 
     type: type[Resource]
@@ -274,11 +291,11 @@ class _Expressive(NamedTuple):
 _POLICY = "all that the policy is asked about is refused, unless its failurePolicy is Ignore"
 _WEBHOOK = "all that the webhook would be asked about is refused, unless its failurePolicy is Ignore"
 _KINDS = {
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): _Expressive(
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _KindWithExpressions(
         CustomResourceDefinition, "x-kubernetes-validations", "every write of its objects is refused"
     ),
     **{
-        ("admissionregistration.k8s.io", kind.__name__): _Expressive(kind, field, effect)
+        ("admissionregistration.k8s.io", kind.__name__): _KindWithExpressions(kind, field, effect)
         for kind, field, effect in (
             (ValidatingAdmissionPolicy, "expression", _POLICY),
             (MutatingAdmissionPolicy, "expression", _POLICY),
@@ -289,13 +306,13 @@ _KINDS = {
 }
 
 
-def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
+def check_expressions(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
     """Yield findings about CEL expressions of an object that one of the two releases does not support."""
     found = _KINDS.get((subject.group, subject.reference.kind))
     if found is None:
         return
     if found.type is CustomResourceDefinition:
-        yield from _stored_versions(subject)
+        yield from _check_custom_stored_versions(subject)
     if f"'{found.word}'" not in str(subject.tree):
         return
     try:
@@ -313,7 +330,7 @@ def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetim
         yield subject.finding(Effect.RULE_REFUSED, text, field)
 
 
-def _stored_versions(subject: ReleaseObject) -> Iterator[Finding]:
+def _check_custom_stored_versions(subject: ReleaseObject) -> Iterator[Finding]:
     versions = [as_mapping(each) for each in as_list(as_mapping(subject.tree.get("spec")).get("versions"))]
     storage = next((each.get("name") for each in versions if each.get("storage")), None)
     names = {each.get("name") for each in versions}

@@ -22,7 +22,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _LONGEST = 1 << 20
 
 
-class _PlaceInLog(NamedTuple):
+class _RequestedResource(NamedTuple):
     group: str
     version: str
     plural: str
@@ -33,7 +33,7 @@ class _Event(msgspec.Struct, rename="camel"):
     request_uri: str = msgspec.field(default="", name="requestURI")
 
 
-async def metrics(client: Client) -> str:
+async def read_metrics(client: Client) -> str:
     """Return the text of a live server's `/metrics`; empty if the server refuses, as for lack of rights."""
     try:
         answer = await client.raw("GET", "/metrics", accept="text/plain")
@@ -42,19 +42,17 @@ async def metrics(client: Client) -> str:
     return answer.body.decode(errors="replace")
 
 
-def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
+def findings_of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about API versions that clients request, by a server's metrics, and the target does not serve."""
     for labels in _COUNTED.findall(page):
         said = dict(_LABEL.findall(labels))
-        place = _PlaceInLog(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
-        yield from _requested_resource_findings(
-            place, "some client (apiserver_requested_deprecated_apis)", "", crossing
-        )
+        place = _RequestedResource(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
+        yield from _check_requested_resource(place, "some client (apiserver_requested_deprecated_apis)", "", crossing)
 
 
-def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Finding]:
+def findings_of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Finding]:
     """Yield a finding for each client version and requested API version in an audit log that the target lacks."""
-    seen: set[tuple[_PlaceInLog, str]] = set()
+    seen: set[tuple[_RequestedResource, str]] = set()
     agents: set[str] = set()
     for line in lines:
         try:
@@ -66,15 +64,15 @@ def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Fi
             agents.add(agent)
             found = _AGENT.match(agent)
             if wrong := crossing.client_skew(found[1], found[2]) if found else "":
-                yield _finding(agent, name, "userAgent", agent, wrong)
+                yield _build_finding(agent, name, "userAgent", agent, wrong)
         path = _PATH.match(event.request_uri)
-        place = _PlaceInLog(path[1], path[2], path[3]) if path else None
+        place = _RequestedResource(path[1], path[2], path[3]) if path else None
         if place and (place, agent) not in seen:
             seen.add((place, agent))
-            yield from _requested_resource_findings(place, agent or "a client without a name", name, crossing)
+            yield from _check_requested_resource(place, agent or "a client without a name", name, crossing)
 
 
-def _requested_resource_findings(place: _PlaceInLog, who: str, log: str, crossing: Crossing) -> Iterator[Finding]:
+def _check_requested_resource(place: _RequestedResource, who: str, log: str, crossing: Crossing) -> Iterator[Finding]:
     group, version, plural = place
     served = next((each for each in crossing.history.versions(group, plural) if each.version == version), None)
     if served is None or crossing.knows(served, end=True) or not crossing.knows(served, end=False):
@@ -82,9 +80,9 @@ def _requested_resource_findings(place: _PlaceInLog, who: str, log: str, crossin
     usable = [each.api_version for each in crossing.history.versions(group, plural) if crossing.serves(each, end=True)]
     instead = f"; it is served as {usable[0]}" if usable else ""
     text = f"{who} asks for {plural} of {served.api_version}, which {crossing.end} does not serve{instead}"
-    yield _finding(who, log, "requestURI", served.api_version, text)
+    yield _build_finding(who, log, "requestURI", served.api_version, text)
 
 
-def _finding(who: str, log: str, field: str, value: str, text: str) -> Finding:
+def _build_finding(who: str, log: str, field: str, value: str, text: str) -> Finding:
     reference = ObjectReference(api_version="", kind="Client", name=who, file=log, stored=True)
     return Finding(object=reference, field=field, value=value, effect=Effect.CLIENT, message=text)

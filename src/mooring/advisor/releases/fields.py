@@ -43,26 +43,26 @@ class FieldUse(NamedTuple):
         return False
 
 
-def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def check_fields(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield a finding for each field or value of an object that the two releases treat differently."""
     checker = _FieldChecker(subject, crossing)
-    for use in uses(subject, crossing):
+    for use in find_uses(subject, crossing):
         finding = checker.finding_of(use)
         if finding is not None:
             yield finding
 
 
-def uses(subject: ReleaseObject, crossing: Crossing) -> Iterator[FieldUse]:
+def find_uses(subject: ReleaseObject, crossing: Crossing) -> Iterator[FieldUse]:
     """Yield the fields and values that an object has and that the two releases treat differently."""
-    plan = crossing.plan(subject.served) if subject.served else None
+    plan = crossing.walk_plan(subject.served) if subject.served else None
     for name in subject.tree if plan else ():
         if name == "status" and subject.reference.kind != "ResourceClaim":
             continue
         if plan is not None and name not in ("apiVersion", "kind"):
-            yield from _uses(plan, name, subject.tree, "")
+            yield from _find_uses_of_field(plan, name, subject.tree, "")
 
 
-def _uses(plan: WalkPlan, name: str, part: dict[str, Any], at: str) -> Iterator[FieldUse]:
+def _find_uses_of_field(plan: WalkPlan, name: str, part: dict[str, Any], at: str) -> Iterator[FieldUse]:
     value = part[name]
     path = f"{at}.{name}" if at else name
     if value in _NO_CONTENT:
@@ -85,19 +85,19 @@ def _uses(plan: WalkPlan, name: str, part: dict[str, Any], at: str) -> Iterator[
     below = plan.below.get(name)
     if below is not None and name in plan.maps:
         for key, each in value.items() if isinstance(value, dict) else ():
-            yield from _uses_below(below, each, f"{path}.{key}" if _PLAIN.fullmatch(key) else f"{path}[{key}]")
+            yield from _find_uses_below(below, each, f"{path}.{key}" if _PLAIN.fullmatch(key) else f"{path}[{key}]")
     elif below is not None:
-        yield from _uses_below(below, value, path)
+        yield from _find_uses_below(below, value, path)
 
 
-def _uses_below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
+def _find_uses_below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict):
-                yield from _uses_below(plan, item, f"{path}[{index}]")
+                yield from _find_uses_below(plan, item, f"{path}[{index}]")
     elif isinstance(value, dict):
         for name in value:
-            yield from _uses(plan, name, value, path)
+            yield from _find_uses_of_field(plan, name, value, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _FieldChecker:
         text = "the server reads the object without it, and the next write of the object loses it for good"
         if not self.subject.reference.stored:
             text = "kubectl apply refuses it (strict decoding), other clients get a warning and lose it"
-        elif made := self.subject.makes(use.path):
+        elif made := self.subject.created_resource(use.path):
             text += f"; new {made} are made without it, those that are there stay as they are"
         elif self.subject.reference.kind == "Pod":
             text += "; the pod runs on as it was started"
@@ -148,7 +148,7 @@ class _FieldChecker:
         reason = f"the feature gate {gate} is off by default in {self.crossing.end}"
         if use.is_value:
             return self._refused_finding(use)
-        made = self.subject.makes(use.path)
+        made = self.subject.created_resource(use.path)
         if not self.subject.reference.stored:
             text = "the server drops the field silently, or refuses what is left without it"
         elif made:
@@ -160,7 +160,7 @@ class _FieldChecker:
         return self._lost_or_harmless(use, Effect.FIELD_OFF, reason, text)
 
     def _lost_or_harmless(self, use: FieldUse, effect: Effect, reason: str, text: str) -> Finding:
-        if self.subject.reference.stored and self.subject.is_a_default(use.path):
+        if self.subject.reference.stored and self.subject.is_default(use.path):
             why = f"{reason}; the server set it by default"
             return self._finding(use, Effect.HARMLESS, why)
         if use.is_filled_in and (self.subject.reference.stored or effect is Effect.FIELD_OFF):
@@ -176,7 +176,7 @@ class _FieldChecker:
         reason = f"{self.crossing.end} refuses the value {value}"
         if use.notice is not None and use.notice.change is FieldChange.OFF:
             reason += f" while {use.notice.gate} is off, which is the default there"
-        made, stored = self.subject.makes(use.path), self.subject.reference.stored
+        made, stored = self.subject.created_resource(use.path), self.subject.reference.stored
         if self.subject.is_over:
             return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
         if made and stored and self.subject.reference.kind == "DaemonSet":
@@ -193,7 +193,7 @@ class _FieldChecker:
         return Finding(
             object=self.subject.reference,
             field=use.path,
-            value=_shorten(use.value),
+            value=_format_value(use.value),
             effect=effect,
             severity=severity,
             message=text,
@@ -202,7 +202,7 @@ class _FieldChecker:
         )
 
 
-def _shorten(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(list(map(str, value))[:4])}}}"
     if isinstance(value, list):

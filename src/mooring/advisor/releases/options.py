@@ -125,16 +125,16 @@ class Crossing:
         """Return whether the current release, or with `end` the target release, serves an API version by default."""
         return served.by_default(self.end if end else self.start)
 
-    def subresource(self, served: Served, name: str, *, end: bool) -> bool:
+    def has_subresource(self, served: Served, name: str, *, end: bool) -> bool:
         version = self.end if end else self.start
         return served.releases.has(version) and name in served.subresources and served.subresources[name].has(version)
 
-    def removed(self, api_version: str, kind: str) -> tuple[str, str] | None:
+    def removal_of(self, api_version: str, kind: str) -> tuple[str, str] | None:
         """Return the release up to the target that removed a kind, and the replacement; None if none did."""
         found = removal_of(api_version, kind)
         return None if found is None or Version.parse(found.release) > self.end else (found.release, found.replacement)
 
-    def deprecated(self, served: Served) -> bool:
+    def is_newly_deprecated(self, served: Served) -> bool:
         """Return whether an API version is deprecated in the target release, and was not in the current one."""
         return bool(served.deprecated) and self.begins(served.deprecated)
 
@@ -173,35 +173,35 @@ class Crossing:
         return ""
 
     @property
-    def emulates(self) -> bool:
+    def can_emulate(self) -> bool:
         """Return whether a kube-apiserver of the newer release can emulate the older one."""
         newer, older = max(self.start, self.end), min(self.start, self.end)
         return newer >= _EMULATION_FLAGS and older >= _EMULATION_FLAGS and newer.minor - older.minor <= _EMULATES_BACK
 
-    def plan(self, served: Served) -> WalkPlan | None:
+    def walk_plan(self, served: Served) -> WalkPlan | None:
         """Return the fields in which two releases differ for a resource; None if none differ or the target lacks it."""
         if not self._plans:
-            self._plans.update(_Planning(self).plans())
+            self._plans.update(_PlanBuilder(self).build_plans())
         return self._plans.get(served.definition) if served.releases.has(self.end) else None
 
     def is_on(self, gates: tuple[str, ...], version: Version) -> bool:
         """Return whether one of these feature gates is on in a release; True if there are none."""
-        return not gates or any(self._gate(gate, version) for gate in gates)
+        return not gates or any(self._is_gate_on_in(gate, version) for gate in gates)
 
-    def _gate(self, name: str, version: Version) -> bool:
+    def _is_gate_on_in(self, name: str, version: Version) -> bool:
         if name in self.gates and gate_history.has_gate(name, version):
             return self.gates[name]
         return gate_history.is_on_by_default(name, version)
 
     def is_gate_on(self, gate: str, *, end: bool) -> bool:
         """Return whether a gate is on in the current release or, with `end`, in the target release."""
-        return self._gate(gate, self.end if end else self.start)
+        return self._is_gate_on_in(gate, self.end if end else self.start)
 
-    def question(self) -> Question:
+    def build_question(self) -> Question:
         """Return the current and target flags with which `mooring audit` compares the same releases."""
-        return Question(self.component(self.start), self.component(self.end))
+        return Question(self.component_of(self.start), self.component_of(self.end))
 
-    def component(self, version: Version) -> Component:
+    def component_of(self, version: Version) -> Component:
         """Return the component flags with which Mooring emulates a release, its own features being off."""
         found = component.resolve(emulation=str(version), min_compatibility=str(version))
         states = {
@@ -220,7 +220,7 @@ class Crossing:
         return replace(found, release_fields=None)
 
 
-def version_flags(binary: str) -> list[str]:
+def emulation_flags(binary: str) -> list[str]:
     """Return the command-line flags with which a kube-apiserver emulates another release."""
     flags = ["emulated-version", "min-compatibility-version"]
     return flags if Version.parse(binary) >= _COMPATIBILITY_FLAG else flags[:1]
@@ -239,13 +239,13 @@ def _renamed_types(known: History) -> Iterator[tuple[str, Version]]:
                 yield each.holds, age
 
 
-class _Planning:
+class _PlanBuilder:
     def __init__(self, crossing: Crossing) -> None:
         self._crossing = crossing
         self._history = history()
         self._renamed_types = dict(_renamed_types(self._history))
 
-    def plans(self) -> dict[str, WalkPlan]:
+    def build_plans(self) -> dict[str, WalkPlan]:
         """Return, by type name, the differing fields of every API type that differs itself or in its fields' types."""
         own = {name: self._plan_type(name, fields) for name, fields in self._history.definitions.items()}
         wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}

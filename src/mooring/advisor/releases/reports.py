@@ -28,7 +28,7 @@ def as_lint_report(audit: ReleaseAudit) -> lint_rules.Report:
     return audit_reports.build_lint_report(audit.objects, found)
 
 
-def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+def format_lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     """Yield the report for a terminal, the worst findings first. Equal findings share a line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects, {audit.from_version} to {audit.to_version}"
     shown = sorted(
@@ -38,7 +38,7 @@ def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[
     for rule, found in groupby(shown, key=lambda each: each.rule):
         yield ""
         yield paint(f"{rule.id} {rule.name}: {rule.about}", "title")
-        for group in audit_reports.group_findings(list(found), lambda each: None if wide else _line_key(each)):
+        for group in audit_reports.group_findings(list(found), lambda each: None if wide else _grouping_key(each)):
             yield from _group_lines(group, paint)
     yield from audit_reports.format_steps(audit.steps, paint)
     yield from audit_reports.format_rehearsal(audit.rehearsal, paint, wide=wide)
@@ -54,13 +54,13 @@ def _group_lines(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
     yield f"           {paint(one_line(first.message), 'quiet')}"
 
 
-def _line_key(each: Finding) -> Hashable | None:
+def _grouping_key(each: Finding) -> Hashable | None:
     if not each.object.stored:
         return None
     return each.object.kind, each.object.owner, each.field, each.value, each.effect, each.message
 
 
-def summary(audit: ReleaseAudit) -> str:
+def format_summary(audit: ReleaseAudit) -> str:
     """Return the last line of the report: the numbers of objects, errors, warnings and notes."""
     counts = {level: sum(each.level is level for each in audit.findings) for level in reversed(Severity)}
     words = ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if level)
@@ -103,7 +103,7 @@ def read_baseline(path: Path) -> frozenset[str]:
     return frozenset(keys)
 
 
-def without_known(audit: ReleaseAudit, known: frozenset[str]) -> ReleaseAudit:
+def without_baseline(audit: ReleaseAudit, known: frozenset[str]) -> ReleaseAudit:
     """Return the audit without the findings whose keys are in a baseline."""
     new = [finding for finding in audit.findings if finding.key not in known]
     return structs.replace(audit, findings=new, known=len(audit.findings) - len(new))

@@ -119,7 +119,7 @@ class ReleaseAudit(Result, frozen=True, kw_only=True):
     """Resources that the user may not read, so that effects on them are unknown."""
     rehearsal: Rehearsal | None = None
 
-    def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
+    def with_rehearsal(self, rehearsal: Rehearsal) -> "ReleaseAudit":
         """Return the audit with the results of a rehearsal, except those that a finding predicts."""
         predicted = {(finding.object, finding.effect) for finding in self.findings}
         differences = [
@@ -129,7 +129,7 @@ class ReleaseAudit(Result, frozen=True, kw_only=True):
         ]
         return structs.replace(self, rehearsal=structs.replace(rehearsal, differences=differences))
 
-    def worst(self) -> Severity | None:
+    def worst_severity(self) -> Severity | None:
         return max((finding.level for finding in self.findings), default=None)
 
     def tree(self) -> dict[str, Any]:

@@ -71,7 +71,7 @@ _DEMANDS = (
 )
 
 
-def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
+def check_rights(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about rules of an RBAC role that match nothing in the target release, or are not enough there."""
     if subject.reference.kind not in _KINDS or subject.group != "rbac.authorization.k8s.io":
         return
@@ -79,19 +79,19 @@ def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
         return
     rules = [as_mapping(rule) for rule in as_list(subject.tree.get("rules"))]
     for index, rule in enumerate(rules):
-        for field, value, what in _unmatched(rule, rules, crossing):
+        for field, value, what in _find_unmatched(rule, rules, crossing):
             text = f"{crossing.end} has no {what}: the rule gives no right there"
             yield subject.finding(Effect.RIGHTS_TO_NOTHING, text, f"rules[{index}].{field}", value)
-        for resource, demand in _unmet(rule, rules, crossing):
+        for resource, demand in _find_unmet_demands(rule, rules, crossing):
             wanted = f"{' or '.join(sorted(demand.wanted_verbs))} of {' or '.join(sorted(demand.wanted or {resource}))}"
             text = f"{crossing.end} asks for {wanted} as well, and refuses {demand.refused}, without it"
             yield subject.finding(Effect.RIGHTS_MISSING, text, f"rules[{index}].verbs", resource)
 
 
-def _unmatched(
+def _find_unmatched(
     rule: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crossing: Crossing
 ) -> Iterator[tuple[str, str, str]]:
-    for group, resource in _pairs(rule):
+    for group, resource in _groups_and_resources(rule):
         if (group, resource) in _PARTS_OF_PROXY and any(_rule_grants(each, group, _PROXY, _GET) for each in rules):
             continue
         if (
@@ -100,21 +100,23 @@ def _unmatched(
         ):
             name = f"{resource}.{group}" if group else resource
             yield "resources", name, f"{resource} in {group or 'the core group'}"
-    for verb in _strings(rule, "verbs"):
+    for verb in _strings_in(rule, "verbs"):
         word, colon, _ = verb.partition(":")
         gate = _VERBS.get(word) if verb != "impersonate" else None
         if gate and crossing.is_gate_on(gate, end=False) and not crossing.is_gate_on(gate, end=True):
             yield "verbs", verb, f"verb {word}{colon}"
 
 
-def _unmet(
+def _find_unmet_demands(
     rule: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crossing: Crossing
 ) -> Iterator[tuple[str, Demand]]:
     for demand in _DEMANDS:
         if crossing.is_gate_on(demand.gate, end=False) or not crossing.is_gate_on(demand.gate, end=True):
             continue
-        for group, resource in _pairs(rule):
-            given = group == demand.group and resource in demand.given and demand.verbs & set(_strings(rule, "verbs"))
+        for group, resource in _groups_and_resources(rule):
+            given = (
+                group == demand.group and resource in demand.given and demand.verbs & set(_strings_in(rule, "verbs"))
+            )
             wanted = demand.wanted or {resource}
             if given and not any(_rule_grants(each, group, wanted, demand.wanted_verbs) for each in rules):
                 yield resource, demand
@@ -123,23 +125,23 @@ def _unmet(
 def _rule_grants(
     rule: Mapping[str, Any], group: str, resources: frozenset[str] | set[str], verbs: frozenset[str]
 ) -> bool:
-    named = set(_strings(rule, "resources"))
+    named = set(_strings_in(rule, "resources"))
     every = {"*"} | {f"*/{each.partition('/')[2]}" for each in resources}
     return (
-        bool({"*", group} & set(_strings(rule, "apiGroups")))
+        bool({"*", group} & set(_strings_in(rule, "apiGroups")))
         and bool((every | resources) & named)
-        and any(verb == "*" or verb.rpartition(":")[2] in verbs for verb in _strings(rule, "verbs"))
+        and any(verb == "*" or verb.rpartition(":")[2] in verbs for verb in _strings_in(rule, "verbs"))
     )
 
 
-def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for group in _strings(rule, "apiGroups"):
-        for resource in _strings(rule, "resources"):
+def _groups_and_resources(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for group in _strings_in(rule, "apiGroups"):
+        for resource in _strings_in(rule, "resources"):
             if "*" not in (group, resource):
                 yield group, resource
 
 
-def _strings(rule: Mapping[str, Any], field: str) -> list[str]:
+def _strings_in(rule: Mapping[str, Any], field: str) -> list[str]:
     return [each for each in as_list(rule.get(field)) if isinstance(each, str)]
 
 
@@ -155,4 +157,4 @@ def _is_known_resource(group: str, resource: str, crossing: Crossing, *, end: bo
         return True
     if not sub:
         return any(crossing.knows(each, end=end) for each in versions)
-    return any(crossing.subresource(each, sub, end=end) for each in versions)
+    return any(crossing.has_subresource(each, sub, end=end) for each in versions)

@@ -31,10 +31,10 @@ class Release:
         subject = ReleaseObject(raw, ObjectReference(api_version=api_version, kind=kind, stored=False), served)
         found = [
             Problem(rules.NOT_IN_RELEASE, each.field, each.message)
-            for each in checks.version_findings(subject, self._crossing)
+            for each in checks.check_versions(subject, self._crossing)
             if each.rule.id == "R001"
         ]
-        return found or [self._problem(use) for use in fields.uses(subject, self._crossing)]
+        return found or [self._problem(use) for use in fields.find_uses(subject, self._crossing)]
 
     def _problem(self, use: fields.FieldUse) -> Problem:
         release = self._crossing.end

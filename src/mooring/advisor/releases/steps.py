@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from mooring.advisor.audit.results import Command, ObjectReference, Step
 from mooring.advisor.audit.steps import kubectl_command, patch_command, resource_name_of
 from mooring.advisor.lint.rules import Severity
-from mooring.advisor.releases.options import Crossing, version_flags
+from mooring.advisor.releases.options import Crossing, emulation_flags
 from mooring.advisor.releases.results import Effect, Finding
 
 _PATCHED = frozenset({Effect.FIELD_LOST, Effect.FIELD_OFF})
@@ -24,23 +24,28 @@ _SNAPSHOT_OF_ETCD = Step(
 )
 
 
-def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
+def build_steps(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
     """Return the steps of an upgrade or downgrade in order: preparations, then components."""
     if crossing.start == crossing.end:
         return []
     return [
         _SNAPSHOT_OF_ETCD,
-        *preparations(findings),
+        *preparation_steps(findings),
         *(_upgrade_steps(crossing) if crossing.goes_up else _downgrade_steps(crossing, findings)),
     ]
 
 
-def preparations(findings: Sequence[Finding]) -> list[Step]:
+def preparation_steps(findings: Sequence[Finding]) -> list[Step]:
     """Return the steps before components are replaced: changes of manifests, clients and stored objects."""
-    return [*_manifests(findings), *_unblock(findings), *_objects(findings), *_unserved(findings)]
+    return [
+        *_manifest_steps(findings),
+        *_unblocking_steps(findings),
+        *_object_steps(findings),
+        *_unserved_steps(findings),
+    ]
 
 
-def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:
+def _manifest_steps(findings: Iterable[Finding]) -> Iterator[Step]:
     wrong = [each for each in findings if each.object.file and not each.object.stored and each.level is Severity.ERROR]
     places = dict.fromkeys(f"{each.object.file}:{each.object.line}" for each in wrong)
     if places:
@@ -50,7 +55,7 @@ def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:
         yield Step(title="Change the manifests that the other release does not take", commands=commands)
 
 
-def _unblock(findings: Iterable[Finding]) -> Iterator[Step]:
+def _unblocking_steps(findings: Iterable[Finding]) -> Iterator[Step]:
     for effect, title in (
         (Effect.IN_THE_WAY, "Take out of the way what can stop the change"),
         (Effect.SKEW, "Bring kubelets within what the API server supports"),
@@ -66,11 +71,11 @@ def _unblock(findings: Iterable[Finding]) -> Iterator[Step]:
             yield Step(title=title, commands=commands)
 
 
-def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
+def _object_steps(findings: Iterable[Finding]) -> Iterator[Step]:
     stored = [
         each for each in findings if each.object.stored and each.level is Severity.ERROR and not each.object.owner
     ]
-    patches = [_deletion(each) for each in stored if each.effect in _PATCHED and each.object.kind != "Pod"]
+    patches = [_remove_field_command(each) for each in stored if each.effect in _PATCHED and each.object.kind != "Pod"]
     if patches:
         yield Step(
             title="Take fields out of objects while you can still decide what to do without them",
@@ -86,7 +91,7 @@ def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
         yield Step(title="Change the objects that are refused", commands=commands)
 
 
-def _unserved(findings: Iterable[Finding]) -> Iterator[Step]:
+def _unserved_steps(findings: Iterable[Finding]) -> Iterator[Step]:
     gone = dict.fromkeys(each.object for each in findings if each.effect is Effect.UNREACHABLE)
     if gone:
         commands = [
@@ -103,7 +108,7 @@ def _unserved(findings: Iterable[Finding]) -> Iterator[Step]:
         yield Step(title="Save and delete objects that no client can reach afterwards", commands=commands)
 
 
-def _deletion(finding: Finding) -> Command:
+def _remove_field_command(finding: Finding) -> Command:
     pointer = "/" + re.sub(r"\[(\d+)\]", r"/\1", finding.field).replace("~", "~0").replace(".", "/")
     run = patch_command(finding.object, [{"op": "remove", "path": pointer}])
     gate = f" ({finding.gate})" if finding.gate else ""
@@ -113,13 +118,13 @@ def _deletion(finding: Finding) -> Command:
 def _upgrade_steps(crossing: Crossing) -> Iterator[Step]:
     now = str(crossing.start)
     for release in crossing.releases:
-        emulated = Crossing.between(now, release).emulates
+        emulated = Crossing.between(now, release).can_emulate
         plan, apply = f"kubeadm upgrade plan v{release}.0", f"kubeadm upgrade apply v{release}.0 --config kubeadm.yaml"
         why = "the new binary behaves as the old one until the line is taken out"
         yield Step(
             title=f"Control plane: {now} to {release}, API servers first, then controllers and schedulers",
             commands=[
-                *([_extra_args(release, now, why)] if emulated else []),
+                *([_extra_args_command(release, now, why)] if emulated else []),
                 Command(run=plan),
                 Command(run=apply),
             ],
@@ -144,12 +149,12 @@ def _upgrade_steps(crossing: Crossing) -> Iterator[Step]:
 
 def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
     now, end = str(crossing.start), str(crossing.end)
-    if crossing.emulates:
+    if crossing.can_emulate:
         yield Step(
             title=f"Let the API server of {now} behave as {end}, and see that all is well",
             because=f"the binary stays {now}, and taking the flag out is the way back",
             commands=[
-                _extra_args(now, end, f"nothing is written that {end} cannot read"),
+                _extra_args_command(now, end, f"nothing is written that {end} cannot read"),
                 Command(run="kubeadm init phase control-plane apiserver --config kubeadm.yaml"),
                 Command(run="kubectl get --raw /version", why=f'it says "emulationMinor": "{crossing.end.minor}"'),
             ],
@@ -168,7 +173,7 @@ def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterato
         rollback=f"the kubelets, schedulers and controllers of {now}",
     )
     commands = []
-    for release in [end] if crossing.emulates else crossing.releases:
+    for release in [end] if crossing.can_emulate else crossing.releases:
         run = f"sed -i 's/v{re.escape(now)}[.0-9]*/v{release}.0/' /etc/kubernetes/manifests/kube-apiserver.yaml"
         commands.append(Command(run=run, ready=False, why="kubeadm does not go down; the kubelet restarts static pods"))
         now = release
@@ -180,8 +185,8 @@ def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterato
     )
 
 
-def _extra_args(binary: str, version: str, why: str) -> Command:
-    arguments = ", ".join(f"{{name: {flag}, value: '{version}'}}" for flag in version_flags(binary))
+def _extra_args_command(binary: str, version: str, why: str) -> Command:
+    arguments = ", ".join(f"{{name: {flag}, value: '{version}'}}" for flag in emulation_flags(binary))
     line = f"apiServer: {{extraArgs: [{arguments}]}}"
     why = f"{why}; where the file has apiServer already, put the arguments there"
     return Command(run=f"echo {shlex.quote(line)} >> kubeadm.yaml", ready=False, why=why)

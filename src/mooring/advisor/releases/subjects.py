@@ -46,7 +46,7 @@ class ReleaseObject:
     def metadata(self) -> Mapping[str, Any]:
         return as_mapping(self.tree.get("metadata"))
 
-    def makes(self, path: str) -> str:
+    def created_resource(self, path: str) -> str:
         """Return the resource, such as `pods`, that controllers create from this field; empty if it is no template."""
         template = _TEMPLATES.get(self.reference.kind) if self.served is not None else None
         return _MADE.get(self.reference.kind, "pods") if template and path.startswith(template) else ""
@@ -81,7 +81,7 @@ class ReleaseObject:
         for entry in map(as_mapping, as_list(self.metadata.get("managedFields"))):
             yield str(entry.get("manager") or "unknown manager"), str(entry.get("apiVersion") or "")
 
-    def is_a_default(self, path: str) -> bool:
+    def is_default(self, path: str) -> bool:
         """Return whether no field manager owns a field, so that the server must have set it by default."""
         entries = as_list(self.metadata.get("managedFields"))
         steps = [step.partition("[")[0] for step in path.split(".")]

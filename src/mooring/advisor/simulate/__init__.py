@@ -38,7 +38,7 @@ from mooring.advisor.simulate.changes import (
     Untaint,
 )
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.outcome import compare, result_of
+from mooring.advisor.simulate.outcome import build_result, compare_results
 from mooring.advisor.simulate.results import Simulation
 from mooring.advisor.simulate.running import ReportProgress, SimulationRun
 from mooring.advisor.simulate.world import Progress
@@ -69,10 +69,10 @@ __all__ = [
     "Step",
     "Taint",
     "Untaint",
+    "build_result",
     "check_rights",
-    "compare",
-    "kinds_of_interest",
-    "result_of",
+    "compare_results",
+    "kinds_to_read",
     "simulate",
 ]
 
@@ -89,7 +89,7 @@ def simulate(
     running = SimulationRun(snapshot, scenario, settings or Settings(), report)
     with suppress(KeyboardInterrupt):  # the result has the time of the interruption
         running.run()
-    return result_of(running, snapshot)
+    return build_result(running, snapshot)
 
 
 def check_rights(snapshot: Snapshot) -> None:
@@ -99,7 +99,7 @@ def check_rights(snapshot: Snapshot) -> None:
             raise ScenarioError(f"the {plural} of {snapshot.origin} could not be read ({why})")
 
 
-def kinds_of_interest() -> tuple[type[Resource], ...]:
+def kinds_to_read() -> tuple[type[Resource], ...]:
     """Return the kinds that a simulation reads from a live cluster: those that create, place and admit pods."""
     own = (Node, Pod, Deployment, DaemonSet, Job, PriorityClass, ResourceClaimTemplate)
     return tuple(dict.fromkeys((*own, *RULES, *OTHER_KINDS)))

@@ -12,7 +12,7 @@ from mooring.advisor.simulate.changes import Change, Patterns, ScenarioError
 from mooring.advisor.simulate.evictions import format_taint
 from mooring.advisor.simulate.pods import SimulatedPod, display_name_of, uid_of, with_uid
 from mooring.advisor.simulate.world import World
-from mooring.advisor.snapshot.objects import scheme
+from mooring.advisor.snapshot.objects import full_scheme
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
 from mooring.api.core_v1 import Taint as NodeTaint
@@ -32,11 +32,11 @@ class ChangeApplier:
         """Apply a change to the cluster; return its description for the timeline. Raise ScenarioError."""
         match change:
             case changes.Add():
-                return self._add(change)
+                return self._add_objects(change)
             case changes.Remove():
-                return self._remove(change)
+                return self._remove_object(change)
             case changes.Scale():
-                return self._scale(change)
+                return self._scale_workload(change)
             case changes.AddNodes():
                 return self._add_nodes(change)
             case changes.RemoveNodes():
@@ -45,14 +45,14 @@ class ChangeApplier:
                     self._world.remove_node(name)
                 return f"remove {join_names(names)}"
             case changes.Drain():
-                names = self._update(change.nodes, partial(with_unschedulable, unschedulable=True))
+                names = self._update_nodes(change.nodes, partial(with_unschedulable, unschedulable=True))
                 for name in names:
                     self._world.drains.begin(name)
                 return f"drain {join_names(names)}"
             case _:
                 return self._change_nodes(change)
 
-    def _add(self, change: changes.Add) -> str:
+    def _add_objects(self, change: changes.Add) -> str:
         self.last = tuple(obj for obj in change.objects if isinstance(obj, Pod | pod_creation.WORKLOADS))
         text = []
         for obj in change.objects:
@@ -71,14 +71,14 @@ class ChangeApplier:
         status = getattr(obj, "status", None)
         refusal = self._world.admission.admit(obj)
         if refusal:
-            self._world.record.refused(display_name_of(obj), refusal)
+            self._world.record.record_refused(display_name_of(obj), refusal)
             return
         if obj.kind in _KEEP_STATUS:
             obj.status = status  # type: ignore[attr-defined] # these kinds have one
         if isinstance(obj, Node):
             self._world.put_node(with_uid(obj))
         elif isinstance(obj, PersistentVolumeClaim):
-            self._world.claims.create(obj)
+            self._world.claims.create_volume_claim(obj)
         elif isinstance(obj, pod_creation.WORKLOADS):
             self._world.workloads.put(obj)
         else:
@@ -95,13 +95,13 @@ class ChangeApplier:
             meta.name = f"{base}-{index}"
         refusal = self._world.admission.admit(made)
         if refusal:
-            self._world.record.refused(display_name_of(made), refusal)
+            self._world.record.record_refused(display_name_of(made), refusal)
             return None
         meta.uid = uid_of("Pod", meta.namespace, meta.name)
         self._world.create(made, None)
         return self._world.pods[meta.uid]
 
-    def _remove(self, change: changes.Remove) -> str:
+    def _remove_object(self, change: changes.Remove) -> str:
         world = self._world
         what = f"{change.kind}/{change.name}"
         if change.kind == "Node":
@@ -123,14 +123,14 @@ class ChangeApplier:
         return f"remove {what.lower()}"
 
     def _find_object(self, change: changes.Remove) -> Resource | None:
-        for kind in scheme().known:
-            if kind.kind == change.kind and scheme().hub(kind) is kind:
+        for kind in full_scheme().known:
+            if kind.kind == change.kind and full_scheme().hub(kind) is kind:
                 objects = self._world.engine.cluster.objects(kind.type)
                 key = f"{change.namespace}/{change.name}" if kind.namespaced else change.name
                 return objects.get(key)
         return None
 
-    def _scale(self, change: changes.Scale) -> str:
+    def _scale_workload(self, change: changes.Scale) -> str:
         found = self._world.workloads.find(change.kind, change.namespace, change.name)
         if found is None:
             raise ScenarioError(f"scale: there is no {change.kind}/{change.name} in the namespace {change.namespace}")
@@ -152,7 +152,7 @@ class ChangeApplier:
             found |= dict.fromkeys(matching)
         return list(found)
 
-    def _update(self, patterns: Patterns, change: Callable[[Node], Node]) -> list[str]:
+    def _update_nodes(self, patterns: Patterns, change: Callable[[Node], Node]) -> list[str]:
         names = self._match_nodes(patterns)
         for name in names:
             info = self._world.engine.cluster.node(name)
@@ -166,16 +166,18 @@ class ChangeApplier:
                 taint = change.taint
                 if taint.effect == "NoExecute" and not taint.time_added:
                     taint = structs.replace(taint, time_added=self._world.clock.timestamp())
-                names = self._update(change.nodes, lambda node: _with_taint(node, taint))
+                names = self._update_nodes(change.nodes, lambda node: _with_taint(node, taint))
                 return f"taint {join_names(names)} {format_taint(taint)}:{taint.effect}"
             case changes.Untaint():
-                names = self._update(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
+                names = self._update_nodes(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
                 return f"untaint {join_names(names)} {change.key}"
             case changes.Label():
-                names = self._update(change.nodes, lambda node: _with_label(node, change.key, change.value))
+                names = self._update_nodes(change.nodes, lambda node: _with_label(node, change.key, change.value))
                 return f"label {join_names(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
             case changes.Cordon():
-                names = self._update(change.nodes, partial(with_unschedulable, unschedulable=change.unschedulable))
+                names = self._update_nodes(
+                    change.nodes, partial(with_unschedulable, unschedulable=change.unschedulable)
+                )
                 for name in () if change.unschedulable else names:
                     self._world.drains.end(name)
                 return f"{'' if change.unschedulable else 'un'}cordon {join_names(names)}"
@@ -186,9 +188,9 @@ class ChangeApplier:
         templates = change.templates
         if change.like:
             names = self._match_nodes((change.like,))
-            templates = tuple(manifests.template_of(info.node) for name in names if (info := cluster.node(name)))
+            templates = tuple(manifests.node_template_of(info.node) for name in names if (info := cluster.node(name)))
         while number < change.number:
-            node = next(manifests.nodes_like(templates, 1, index))
+            node = next(manifests.copy_templates(templates, 1, index))
             index += 1
             if node.metadata.name not in cluster.row_of:
                 self._world.put_node(node)

@@ -38,7 +38,7 @@ class Claims:
     def __init__(self, world: "World") -> None:
         self._world = world
 
-    def create(self, claim: PersistentVolumeClaim) -> None:
+    def create_volume_claim(self, claim: PersistentVolumeClaim) -> None:
         """Create a volume claim unless it exists; bind it unless its StorageClass waits for the first consumer."""
         meta = claim.metadata
         cluster = self._world.engine.cluster
@@ -53,7 +53,7 @@ class Claims:
             claim = self._provision_volume(claim, "") if storage.provisioner != NO_PROVISIONER else claim
         self._world.put_object(claim)
 
-    def prepare(self, pod: Pod) -> Pod:
+    def prepare_pod(self, pod: Pod) -> Pod:
         """Create the claims of a new pod from its templates; return the pod with the claims' names in its status."""
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
@@ -65,7 +65,7 @@ class Claims:
                     annotations=wanted.metadata.annotations,
                     owner_references=[reference_to(pod)],
                 )
-                self.create(PersistentVolumeClaim(metadata=meta, spec=wanted.spec))
+                self.create_volume_claim(PersistentVolumeClaim(metadata=meta, spec=wanted.spec))
         statuses = list(pod.status.resource_claim_statuses)
         known = {entry.name for entry in statuses}
         for entry in pod.spec.resource_claims:
@@ -102,7 +102,7 @@ class Claims:
         name = claim.spec.storage_class_name
         return self._world.engine.cluster.objects(StorageClass).get(name) if name else None
 
-    def settle(self, assumed: AssumedPod) -> None:
+    def commit_reservations(self, assumed: AssumedPod) -> None:
         """Store the volumes and claims that plugins chose for a placed pod; release the plugins' reservations."""
         cycle, pod, node = assumed.cycle, assumed.pod, assumed.node
         for plugin in assumed.profile.reserve:
@@ -163,7 +163,7 @@ class Claims:
             required=NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=wanted)])
         )
 
-    def release(self, pod: SimulatedPod) -> None:
+    def release_claims(self, pod: SimulatedPod) -> None:
         """Release the devices that a deleted pod used, and delete the claims that were created for it."""
         meta, cluster = pod.pod.metadata, self._world.engine.cluster
         for volume in pod.pod.spec.volumes:

@@ -88,7 +88,9 @@ def consolidate(
     is_complete = True
     best = _Attempt([], {})
     try:
-        _local_search(search, max((search.attempt(order) for order in search.orders()), key=_total_saving))
+        _improve_by_local_search(
+            search, max((search.try_order(order) for order in search.removal_orders()), key=_total_saving)
+        )
         for found in sorted(search.attempts, key=_total_saving, reverse=True)[:_MAX_PLAYED]:
             if not best.obstacles or _total_saving(found) > _total_saving(best):
                 best = max(_simulate_removals(snapshot, settings, found), best, key=_total_saving)
@@ -116,7 +118,7 @@ def _total_saving(attempt: _Attempt) -> float:
     return sum(each.saves for each in attempt.removals)
 
 
-def _local_search(search: "_Search", best: _Attempt) -> None:
+def _improve_by_local_search(search: "_Search", best: _Attempt) -> None:
     """Attempt other orders, each beginning with a node that was kept, as long as one of them saves more."""
     nodes = {node.metadata.name: node for node in search.nodes}
     improved = True
@@ -127,7 +129,7 @@ def _local_search(search: "_Search", best: _Attempt) -> None:
                 return
             first = [name, *(each.node for each in best.removals)]
             order = [nodes[each] for each in dict.fromkeys([*first, *nodes])]
-            found = search.attempt(order)
+            found = search.try_order(order)
             if _total_saving(found) > _total_saving(best):
                 best, improved = found, True
                 break
@@ -184,9 +186,9 @@ class _Search:
         """The keys of the pods on each node, in order."""
         self.moves = 0
         self.attempts: list[_Attempt] = []
-        self._restore()
+        self._restore_all()
 
-    def _restore(self) -> None:
+    def _restore_all(self) -> None:
         """Put all removed nodes back, and all pods on the nodes where they were at the start."""
         for change in reversed(self._removed):
             self._restore_node(change)
@@ -197,16 +199,16 @@ class _Search:
                 self._bound[pod.key] = with_node(pod.pod, pod.node)
                 self._on[pod.node][pod.key] = None
 
-    def orders(self) -> list[list[Node]]:
+    def removal_orders(self) -> list[list[Node]]:
         """Return the orders in which to try nodes: highest saving first, fewest pods first, and least used first."""
         by_name = sorted(self.nodes, key=lambda node: natural_key(node.metadata.name))
         return [
-            sorted(by_name, key=lambda node: -self._saving(node)),
+            sorted(by_name, key=lambda node: -self._saving_of(node)),
             sorted(by_name, key=lambda node: len(self._on[node.metadata.name])),
-            sorted(by_name, key=lambda node: max(self._usage.on(node.metadata.name).values(), default=0.0)),
+            sorted(by_name, key=lambda node: max(self._usage.use_of_node(node.metadata.name).values(), default=0.0)),
         ]
 
-    def attempt(self, order: Sequence[Node]) -> _Attempt:
+    def try_order(self, order: Sequence[Node]) -> _Attempt:
         """Try to remove each node in this order; return those whose pods all fit elsewhere, and restore all nodes."""
         found = _Attempt([], {})
         try:
@@ -219,13 +221,13 @@ class _Search:
                 else:
                     found.obstacles[outcome.node] = outcome
         finally:
-            self._restore()
+            self._restore_all()
         self.attempts.append(found)
         return found
 
-    def _saving(self, node: Node) -> float:
+    def _saving_of(self, node: Node) -> float:
         if self._prices:
-            return self._prices.of(node)
+            return self._prices.price_of(node)
         cores = node.status.allocatable.get(CPU)
         return cores.as_approximate_float() if cores is not None else 0.0
 
@@ -251,7 +253,9 @@ class _Search:
         for key, placed in change.placed.items():
             self._bound[key] = placed
             self._on[placed.spec.node_name][key] = None
-        return Removal(name, self._saving(node), {pod.name: change.placed[pod.key].spec.node_name for pod in movable})
+        return Removal(
+            name, self._saving_of(node), {pod.name: change.placed[pod.key].spec.node_name for pod in movable}
+        )
 
     def _move_pods(self, node: str, pods: Sequence[SimulatedPod], change: _RemovedNode) -> Obstacle | None:
         for pod in pods:
@@ -291,15 +295,15 @@ def _remedy_for(message: str) -> str:
     return "relax the constraint that the message names"
 
 
-def headline(found: Consolidation) -> str:
+def format_headline(found: Consolidation) -> str:
     """Return the result of a consolidation in one sentence."""
     saved = f"{found.saves:,.2f} an hour" if found.unit == "price" else f"{found.saves:,.0f} cores"
     return f"{found.cluster}: {len(found.removed)} of {found.nodes} nodes can go, which saves {saved}"
 
 
-def lines(found: Consolidation) -> Iterator[str]:
+def format_lines(found: Consolidation) -> Iterator[str]:
     """Yield the lines of the result of a consolidation for a terminal."""
-    yield headline(found)
+    yield format_headline(found)
     for each in found.removed:
         yield f"  {each.node}: {len(each.moves)} pods move"
     if found.kept:
@@ -310,12 +314,12 @@ def lines(found: Consolidation) -> Iterator[str]:
         yield f"  {kept.node}: {kept.pod}: {kept.reason}{remedy}"
 
 
-def markdown(found: Consolidation) -> str:
+def format_markdown(found: Consolidation) -> str:
     """Return the result of a consolidation as Markdown."""
     gone = [(each.node, f"{each.saves:,.2f}", str(len(each.moves))) for each in found.removed]
     kept = [(each.node, each.pod, each.reason, each.remedy) for each in found.kept]
     parts = [
-        f"### {headline(found)}",
+        f"### {format_headline(found)}",
         markdown_table(("Node that can go", f"Saves ({found.unit})", "Pods that move"), gone),
         markdown_table(("Node that stays", "Pod", "Why", "Remedy"), kept),
     ]

@@ -61,14 +61,14 @@ class _PluginConfig(msgspec.Struct):
     args: dict[str, Any] = {}
 
 
-class _Enabled(msgspec.Struct):
+class _EnabledPlugins(msgspec.Struct):
     enabled: list[str] = []
 
 
 class _Profile(msgspec.Struct):
     name: str = ""
     pluginConfig: list[_PluginConfig] = []  # noqa: N815 - the policy's word
-    plugins: dict[str, _Enabled] = {}
+    plugins: dict[str, _EnabledPlugins] = {}
 
 
 def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[str, ...]]:
@@ -87,7 +87,7 @@ def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[st
     profiles, unknown = [], dict[str, None]()
     for each in given:
         arguments = {part.name: part.args for part in each.pluginConfig}
-        points = (each.plugins.get(point, _Enabled()) for point in ("deschedule", "balance"))
+        points = (each.plugins.get(point, _EnabledPlugins()) for point in ("deschedule", "balance"))
         wanted = [name for point in points for name in point.enabled]
         unknown |= dict.fromkeys(name for name in wanted if name not in _ARGUMENTS)
         played = tuple(name for name in wanted if name in _ARGUMENTS)
@@ -144,7 +144,7 @@ class Descheduler:
 
     def _find_duplicates(self) -> Iterator[tuple[SimulatedPod, str]]:
         nodes = [info for info in self._world.engine.cluster.node_infos() if not info.node.spec.unschedulable]
-        for owner in self._world.workloads.all():
+        for owner in self._world.workloads.list_all():
             if owner.kind == "DaemonSet" or not nodes:
                 continue
             by_node: dict[str, list[SimulatedPod]] = defaultdict(list)
@@ -161,7 +161,7 @@ class Descheduler:
         names = [info.name for info in self._world.engine.cluster.node_infos() if not info.node.spec.unschedulable]
 
         def use(name: str) -> dict[str, float]:
-            return usage_of(self._world.engine.cluster).on(name)
+            return usage_of(self._world.engine.cluster).use_of_node(name)
 
         usage = {name: use(name) for name in names}
         idle = [node for node, found in usage.items() if all(found.get(name, 0) < low[name] for name in low)]

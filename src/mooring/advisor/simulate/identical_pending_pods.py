@@ -41,7 +41,7 @@ class IdenticalPendingPods:
         line = self._of.get(key)
         return key if line is None else line.first.key
 
-    def rejections(self) -> Counter[str]:
+    def count_rejections(self) -> Counter[str]:
         """Return, by plugin name, how many pending pods the plugin rejected in their last attempt."""
         found: Counter[str] = Counter()
         for queued in self._queue.waiting():
@@ -91,7 +91,7 @@ class IdenticalPendingPods:
         line.first = last
         self._of.update(dict.fromkeys((*moved, queued.key, last.key), line))
 
-    def advance(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
+    def advance_group(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
         """Queue the next pod of a group in place of its first, with that pod's `queued_at` and number of rejections."""
         line = self._of.pop(queued.key, None)
         if line is not None:
@@ -99,7 +99,7 @@ class IdenticalPendingPods:
             following.queued_at, following.refusals = queued_at, refusals
             self._queue.put_first(following)
 
-    def remove(self, key: str) -> str:
+    def remove_pod(self, key: str) -> str:
         """Remove a deleted pod from its group; return the key of the pod queued in its place, empty if none."""
         line = self._of.pop(key, None)
         if line is not None and line.first.key == key:

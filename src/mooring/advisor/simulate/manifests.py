@@ -35,7 +35,7 @@ def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
     return tuple(found)
 
 
-def from_trees(trees: list[Any], path: str) -> tuple[Resource, ...]:
+def decode_trees(trees: list[Any], path: str) -> tuple[Resource, ...]:
     """Decode objects, given as dicts, of another document; `path` is their position there. Raise ScenarioError."""
     return tuple(_decode(tree, f"{path}[{index}]") for index, given in enumerate(trees) for tree in _flatten(given))
 
@@ -68,18 +68,18 @@ def read_nodes(text: str | bytes, source: str) -> tuple[Node, ...]:
     return nodes
 
 
-def nodes_like(templates: tuple[Node, ...], number: int, first: int = 0) -> Iterator[Node]:
+def copy_templates(templates: tuple[Node, ...], number: int, first: int = 0) -> Iterator[Node]:
     """Yield `number` nodes with generated names, copied from the templates by turns."""
     templates = templates or DEFAULT_TEMPLATES
     for index in range(first, first + number):
         template = templates[index % len(templates)]
-        node = with_name(template, f"{(template.metadata.name or 'node').rstrip('-')}-{index}")
+        node = with_node_name(template, f"{(template.metadata.name or 'node').rstrip('-')}-{index}")
         amounts, capacity = node.status.allocatable, node.status.capacity
         status = structs.replace(node.status, allocatable=amounts or capacity, capacity=capacity or amounts)
         yield structs.replace(node, status=status)
 
 
-def with_name(template: Node, name: str) -> Node:
+def with_node_name(template: Node, name: str) -> Node:
     """Return a copy of a template node with this name, and a uid and `kubernetes.io/hostname` label to match."""
     meta = template.metadata
     labels = {**meta.labels, HOSTNAME: name}
@@ -87,7 +87,7 @@ def with_name(template: Node, name: str) -> Node:
     return structs.replace(template, metadata=made)
 
 
-def template_of(node: Node) -> Node:
+def node_template_of(node: Node) -> Node:
     """Return a template for new nodes from an existing one, without its identity, hostname, and taints of its state."""
     taints = [taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS)]
     spec = structs.replace(node.spec, taints=taints, unschedulable=False, pod_cidr="", pod_cidrs=[], provider_id="")

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import structs
 
 from mooring.advisor.simulate.changes import ScenarioError
-from mooring.advisor.simulate.manifests import read_nodes, template_of, with_name
+from mooring.advisor.simulate.manifests import node_template_of, read_nodes, with_node_name
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Node, Pod
@@ -145,7 +145,7 @@ def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
             maximum, price = int(given.get("max", _MOST_NODES)), float(given.get("price", 0))
         except ValueError as problem:
             raise ScenarioError(f"{source}: the pool {node.metadata.name}: {problem}") from problem
-        pools.append(NodePool(node.metadata.name, (template_of(node),), maximum, price, ready))
+        pools.append(NodePool(node.metadata.name, (node_template_of(node),), maximum, price, ready))
     return tuple(pools)
 
 
@@ -186,7 +186,7 @@ async def _get_json(client: Client, path: str) -> dict[str, Any]:
     return msgspec.json.decode(answer.body, type=dict[str, Any])
 
 
-def pools_of_cluster(snapshot: Snapshot, more: Iterable[RawObject] = ()) -> tuple[NodePool, ...]:
+def find_pools(snapshot: Snapshot, more: Iterable[RawObject] = ()) -> tuple[NodePool, ...]:
     """Return Karpenter's NodePools and the node groups named by labels, whose largest node is the template."""
     groups: dict[str, list[Node]] = {}
     for node in snapshot.all(Node):
@@ -196,7 +196,7 @@ def pools_of_cluster(snapshot: Snapshot, more: Iterable[RawObject] = ()) -> tupl
     sizes = _autoscaler_sizes(raw, groups)
     found = {}
     for name, nodes in groups.items():
-        template = template_of(max(nodes, key=_cores_of))
+        template = node_template_of(max(nodes, key=_cores_of))
         found[name] = NodePool(name, (template,), max(sizes.get(name, _MOST_NODES + len(nodes)) - len(nodes), 0))
     for each in raw:
         if each.kind == "NodePool" and each.api_version.startswith("karpenter.sh/"):
@@ -236,17 +236,17 @@ def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObje
     if not candidates:
         unknown = "no node of the cluster shows what its instances look like: name a template with --pool FILE"
         return NodePool(name, (), problem=problem or unknown)
-    node = template_of(max(candidates, key=_cores_of))
+    node = node_template_of(max(candidates, key=_cores_of))
     node_class = _node_class(raw, wanted.node_class_ref)
     kubelet = (node_class.get("spec") or {}).get("kubelet") or {} if node_class else {}
     if isinstance(pods := kubelet.get("maxPods"), int):
         allocatable = {**node.status.allocatable, "pods": parse(str(pods))}
         node = structs.replace(node, status=structs.replace(node.status, allocatable=allocatable))
-    maximum = _within_limits(spec.limits, node, own)
+    maximum = _nodes_within_limits(spec.limits, node, own)
     if not maximum:
         limits = ", ".join(f"{key}: {value}" for key, value in spec.limits.items())
         problem = problem or f"its limits ({limits}) leave no room for another node"
-    templates = tuple(_with_karpenter(node, name, spec.template))
+    templates = tuple(_karpenter_templates(node, name, spec.template))
     return NodePool(name, templates, maximum, weight=spec.weight, problem=problem)
 
 
@@ -273,7 +273,7 @@ def _node_class_problem(raw: Iterable[RawObject], reference: "_NodeClassRef") ->
     return ""
 
 
-def _within_limits(limits: dict[str, Any], template: Node, own: Sequence[Node]) -> int:
+def _nodes_within_limits(limits: dict[str, Any], template: Node, own: Sequence[Node]) -> int:
     """Return how many more nodes of the template's size the limits of a NodePool allow, besides its `own` nodes."""
     left = _MOST_NODES
     for resource, limit in limits.items():
@@ -387,16 +387,16 @@ class Autoscaler:
             left = pool.maximum - self._made.get(pool.name, 0)
             if not pending or left <= 0:
                 continue
-            nodes, pending = self._pack(pool, pending, left)
+            nodes, pending = self._pack_pods(pool, pending, left)
             for node in nodes:
                 self._made[pool.name] = self._made.get(pool.name, 0) + 1
                 heapq.heappush(self._arrivals, (now + pool.ready_seconds, len(self.added), node))
                 self.added.append((now + pool.ready_seconds, node.metadata.name, pool.name))
 
-    def _pack(self, pool: NodePool, pods: list[Pod], most: int) -> tuple[list[Node], list[Pod]]:
+    def _pack_pods(self, pool: NodePool, pods: list[Pod], most: int) -> tuple[list[Node], list[Pod]]:
         """Fit pods onto up to `most` new nodes of a pool; return these nodes, and the pods that fit on none."""
         engine = self._world.engine
-        owners = (owner.object for owner in self._world.workloads.all())
+        owners = (owner.object for owner in self._world.workloads.list_all())
         daemons = [each for each in owners if isinstance(each, DaemonSet)]
         options = self._world.settings.features.constraints
         made: list[tuple[Node, list[Pod]]] = []
@@ -425,10 +425,10 @@ class Autoscaler:
 
 
 def _new_node(pool: str, template: Node, number: int) -> Node:
-    return with_name(template, f"{pool}-new-{number}")
+    return with_node_name(template, f"{pool}-new-{number}")
 
 
-def _with_karpenter(node: Node, pool: str, template: "_PoolTemplate") -> Iterator[Node]:
+def _karpenter_templates(node: Node, pool: str, template: "_PoolTemplate") -> Iterator[Node]:
     """Yield copies of a node with a NodePool's labels and taints: one for each zone and capacity type it allows."""
     required = {each.key: each.values for each in template.spec.requirements if each.operator == "In" and each.values}
     given = [NodeTaint(key=each.key, value=each.value, effect=each.effect) for each in template.spec.taints]

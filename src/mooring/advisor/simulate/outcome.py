@@ -8,11 +8,11 @@ from mooring.advisor.simulate.results import (
     Blocked,
     Comparison,
     Counts,
-    DaemonPlacement,
     MovedPod,
     NodeUse,
     PendingGroup,
     PendingPod,
+    Placement,
     RejectedGroup,
     Simulation,
     Utilisation,
@@ -27,10 +27,10 @@ from mooring.base.natural_sort import natural_key
 _WAITING = "not tried yet"
 
 
-def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
+def build_result(running: SimulationRun, snapshot: Snapshot) -> Simulation:
     """Return the result of a simulation run, which may have been interrupted."""
     world, scenario = running.world, running.scenario
-    placements = _placements(world)
+    placements = _list_placements(world)
     pending = _group_pending(world)
     rejected = _group_rejections(world)
     after = usage_of(world.engine.cluster)
@@ -59,7 +59,7 @@ def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
             blocked=len(blocked),
             newly_pending=sum(not pod.node and pod.created_at is not None for pod in world.pods.values()),
         ),
-        utilisation=Utilisation(before=running.before.whole(), after=after.whole()),
+        utilisation=Utilisation(before=running.before.total_use(), after=after.total_use()),
         placements=placements,
         pending=pending,
         rejected=rejected,
@@ -74,11 +74,11 @@ def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
     )
 
 
-def _placements(world: World) -> tuple[DaemonPlacement, ...]:
+def _list_placements(world: World) -> tuple[Placement, ...]:
     found = [pod for pod in world.pods.values() if pod.node and pod.placed_at is not None]
     found.sort(key=lambda pod: (pod.placed_at, pod.name))
     return tuple(
-        DaemonPlacement(
+        Placement(
             pod=pod.name, owner=pod.owner_name, node=pod.node, at=round(pod.placed_at or 0.0, 3), replaces=pod.replaces
         )
         for pod in found
@@ -121,7 +121,7 @@ def _pending_reason(world: World, pod: SimulatedPod) -> str:
 
 def _group_rejections(world: World) -> tuple[RejectedGroup, ...]:
     found = Counter((refusal.name, refusal.message) for refusal in world.record.refusals)
-    for owner in world.workloads.all():
+    for owner in world.workloads.list_all():
         if owner.refusal:
             found[owner.display_name, owner.refusal] += max(owner.wanted - len(owner.pods), 1)
     return tuple(RejectedGroup(name=name, message=message, count=count) for (name, message), count in found.items())
@@ -150,17 +150,17 @@ def _node_uses(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]
             name=info.name,
             pods=len(info.placed),
             unschedulable=info.node.spec.unschedulable,
-            before=before.on(info.name) if info.name in before.rows else None,
-            after=after.on(info.name),
+            before=before.use_of_node(info.name) if info.name in before.rows else None,
+            after=after.use_of_node(info.name),
         )
         for info in world.engine.cluster.node_infos()
     ]
     gone = (name for name in before.names if name not in after.rows)
-    found += [NodeUse(name=name, pods=0, before=before.on(name)) for name in gone]
+    found += [NodeUse(name=name, pods=0, before=before.use_of_node(name)) for name in gone]
     return tuple(found)
 
 
-def compare(one: Simulation, other: Simulation) -> Comparison:
+def compare_results(one: Simulation, other: Simulation) -> Comparison:
     """Compare a scenario's results under two configurations: pods on other nodes, in one only, pending in one."""
     here, there = _nodes_by_pod(one), _nodes_by_pod(other)
     common = [pod for pod in here if pod in there]

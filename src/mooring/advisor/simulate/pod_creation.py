@@ -32,10 +32,12 @@ def reference_to(owner: Resource) -> OwnerReference:
 
 def workload_of(obj: ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet) -> Workload:
     """Return a `Workload` for an object whose controller creates pods itself, which excludes Deployments."""
-    return Workload(reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=wanted_by(obj))
+    return Workload(
+        reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=count_wanted(obj)
+    )
 
 
-def wanted_by(obj: Resource) -> int:
+def count_wanted(obj: Resource) -> int:
     """Return how many pods an object's controller keeps running; 0 for a DaemonSet, where nodes decide."""
     if isinstance(obj, Job):
         spec, status = obj.spec, obj.status
@@ -59,7 +61,7 @@ def with_replicas(obj: Resource, replicas: int) -> Resource:
     return obj
 
 
-def template_of(pod: Pod) -> PodTemplateSpec:
+def infer_template(pod: Pod) -> PodTemplateSpec:
     """Return a pod template inferred from a pod, for a workload that the snapshot lacks."""
     meta = ObjectMeta(labels=pod.metadata.labels, annotations=pod.metadata.annotations)
     return PodTemplateSpec(metadata=meta, spec=structs.replace(pod.spec, node_name="", ephemeral_containers=[]))
@@ -79,7 +81,7 @@ def has_slots(owner: Workload) -> bool:
     return owner.kind in ("StatefulSet", "DaemonSet") or (isinstance(owner.object, Job) and is_indexed(owner.object))
 
 
-def slots(owner: Workload) -> Iterator[str]:
+def list_slots(owner: Workload) -> Iterator[str]:
     """Yield the ordinals of a StatefulSet, or the unfinished indexes of a Job, that should have a pod, in order."""
     obj = owner.object
     if isinstance(obj, StatefulSet):

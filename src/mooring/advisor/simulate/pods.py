@@ -182,17 +182,17 @@ class SimulationRecord:
     refusals: list[Refusal] = field(default_factory=list)
     attempts: int = 0
 
-    def placed(self, pod: SimulatedPod) -> None:
+    def record_placed(self, pod: SimulatedPod) -> None:
         """Record that a pod was placed. Subclasses measure; this class does nothing."""
 
-    def removed(self, pod: SimulatedPod) -> None:
+    def record_removed(self, pod: SimulatedPod) -> None:
         """Record that a pod will be deleted next. Subclasses measure; this class does nothing."""
 
-    def evicted(self, pod: SimulatedPod, cause: str) -> None:
+    def record_evicted(self, pod: SimulatedPod, cause: str) -> None:
         self.evictions.append(Departure(self.clock.monotonic(), pod, pod.node, cause))
 
-    def preempted(self, pod: SimulatedPod, by: str) -> None:
+    def record_preempted(self, pod: SimulatedPod, by: str) -> None:
         self.preemptions.append(Departure(self.clock.monotonic(), pod, pod.node, by))
 
-    def refused(self, name: str, message: str) -> None:
+    def record_refused(self, name: str, message: str) -> None:
         self.refusals.append(Refusal(name, message))

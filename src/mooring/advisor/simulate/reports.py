@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mooring.advisor.lint.reports import count_of, markdown_cell
+from mooring.advisor.lint.reports import format_count, markdown_cell
 from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.results import Comparison, Departure, ResourceUse, Simulation
 from mooring.api.quoting import one_line
@@ -17,7 +17,7 @@ _BYTES = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**
 _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 
-def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
+def format_lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
     """Yield the lines of the report of a simulation for a terminal, with headings in capitals."""
     return map(one_line, _report_lines(result, wide=wide))
 
@@ -28,12 +28,12 @@ def _report_lines(result: Simulation, *, wide: bool) -> Iterator[str]:
     state = "" if result.is_complete else "INTERRUPTED: this is how far it got. "
     yield (
         f"{state}After {format_seconds(result.seconds)} of virtual time "
-        f"{count_of(counts.running, 'pod')} of {counts.pods} run on {count_of(counts.nodes, 'node')}: "
+        f"{format_count(counts.running, 'pod')} of {counts.pods} run on {format_count(counts.nodes, 'node')}: "
         f"{counts.placed} placed, {counts.pending} pending, {counts.rejected} rejected, "
         f"{counts.preempted} preempted, {counts.evicted} evicted."
     )
     yield ""
-    yield from text_table(("RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER", "NODES AFTER"), _utilisation(result))
+    yield from text_table(("RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER", "NODES AFTER"), _format_utilisation(result))
     if result.room is not None:
         yield ""
         fits = f"{result.room.fits} more" if result.room.is_complete else f"at least {result.room.fits} more"
@@ -43,28 +43,28 @@ def _report_lines(result: Simulation, *, wide: bool) -> Iterator[str]:
         yield ""
         rows = [(name, pool, format_seconds(at)) for at, name, pool in result.added_nodes]
         yield from text_table(("ADDED NODES", "POOL", "READY AT"), rows if wide else rows[:_SHOWN])
-    yield from _pending(result, wide=wide)
+    yield from _format_pending(result, wide=wide)
     for group in result.rejected:
         yield ""
         yield f"REJECTED: {group.count} of {group.name}"
         yield f"  {group.message}"
-    for table in pod_tables(result):
+    for table in build_pod_tables(result):
         yield from table.lines(wide=wide)
-    yield from _placements(result, wide=wide)
+    yield from _format_placements(result, wide=wide)
     if len(result.timeline) > 2:
-        yield from _timeline(result, wide=wide)
+        yield from _format_timeline(result, wide=wide)
     if result.comparison is not None:
-        yield from _comparison(result.comparison, wide=wide)
+        yield from _format_comparison(result.comparison, wide=wide)
 
 
-def _utilisation(result: Simulation) -> Iterator[Cells]:
+def _format_utilisation(result: Simulation) -> Iterator[Cells]:
     before = {use.resource: use for use in result.utilisation.before}
     for use in result.utilisation.after:
         old = before.get(use.resource)
         spread = use.nodes
         yield (
             use.resource,
-            amount(use.resource, use.allocatable),
+            format_amount(use.resource, use.allocatable),
             "-" if old is None else _format_use(old),
             _format_use(use),
             f"{spread.least:.0%} to {spread.most:.0%}, median {spread.median:.0%}",
@@ -72,10 +72,10 @@ def _utilisation(result: Simulation) -> Iterator[Cells]:
 
 
 def _format_use(use: ResourceUse) -> str:
-    return f"{amount(use.resource, use.requested)} ({use.fraction:.1%})"
+    return f"{format_amount(use.resource, use.requested)} ({use.fraction:.1%})"
 
 
-def amount(resource: str, value: float) -> str:
+def format_amount(resource: str, value: float) -> str:
     """Return an amount of a resource as text in Kubernetes' units, such as `1.5` (cores) or `2Gi` (bytes)."""
     if resource in _IN_BYTES or resource.startswith("hugepages-"):
         for unit, size in _BYTES:
@@ -84,12 +84,12 @@ def amount(resource: str, value: float) -> str:
     return f"{value:.10g}" if value < 1e9 else f"{value:.4g}"
 
 
-def _pending(result: Simulation, *, wide: bool) -> Iterator[str]:
+def _format_pending(result: Simulation, *, wide: bool) -> Iterator[str]:
     for group in result.pending:
         yield ""
         owners = ", ".join(group.owners[:3]) + (f" and {len(group.owners) - 3} more" if len(group.owners) > 3 else "")
         new = sum(waiting.is_new for waiting in group.pods)
-        yield f"PENDING: {count_of(group.count, 'pod')} of {owners}" + (f", {new} of them new" if new else "")
+        yield f"PENDING: {format_count(group.count, 'pod')} of {owners}" + (f", {new} of them new" if new else "")
         yield f"  {group.message}"
         if wide:
             yield from (f"    {waiting.pod}{' (new)' if waiting.is_new else ''}" for waiting in group.pods)
@@ -108,21 +108,22 @@ class PodTable(NamedTuple):
 
     def lines(self, *, wide: bool) -> Iterator[str]:
         """Yield the lines of the table for a terminal."""
-        return _section((self.heading, *map(str.upper, self.header)), self.rows, wide=wide)
+        return _format_section((self.heading, *map(str.upper, self.header)), self.rows, wide=wide)
 
 
-def pod_tables(result: Simulation) -> Iterator[PodTable]:
+def build_pod_tables(result: Simulation) -> Iterator[PodTable]:
     """Yield the tables of the pods that were evicted, preempted, or kept from eviction."""
     for heading, why, found in (("EVICTED", "Cause", result.evicted), ("PREEMPTED", "By", result.preempted)):
         rows = [
-            (each.pod, each.node, format_seconds(each.at), each.cause or each.by, _replacement(each)) for each in found
+            (each.pod, each.node, format_seconds(each.at), each.cause or each.by, _format_replacement(each))
+            for each in found
         ]
         yield PodTable(heading, f"{heading.capitalize()} pods", ("From", "At", why, "In its place"), rows)
     blocked = [(each.pod, each.node, each.message) for each in result.blocked]
     yield PodTable("BLOCKED", "Pods that a drain had to leave", ("Node", "Why"), blocked)
 
 
-def _replacement(each: Departure) -> str:
+def _format_replacement(each: Departure) -> str:
     if not each.replacement:
         return "-"
     return f"{each.replacement} {f'on {each.replacement_node}' if each.replacement_node else '(pending)'}"
@@ -137,7 +138,7 @@ def placement_table(result: Simulation) -> PodTable:
     return PodTable("PLACED", "Where pods went", ("Node", "At", "Owner", "In place of"), rows)
 
 
-def _placements(result: Simulation, *, wide: bool) -> Iterator[str]:
+def _format_placements(result: Simulation, *, wide: bool) -> Iterator[str]:
     if wide or len(result.placements) <= _SHOWN:
         yield from placement_table(result).lines(wide=True)
         return
@@ -145,11 +146,11 @@ def _placements(result: Simulation, *, wide: bool) -> Iterator[str]:
     for each in result.placements:
         owners.setdefault(each.owner or each.pod, []).append(each.node)
     rows = [(owner, str(len(nodes)), str(len(set(nodes)))) for owner, nodes in owners.items()]
-    yield from _section(("PLACED", "PODS", "ON NODES"), rows, wide=wide)
+    yield from _format_section(("PLACED", "PODS", "ON NODES"), rows, wide=wide)
     yield "  -o wide shows where each of them is."
 
 
-def _timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
+def _format_timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
     rows = [
         (
             format_seconds(moment.at),
@@ -163,10 +164,10 @@ def _timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
         for moment in result.timeline
         if wide or moment.event or moment is result.timeline[-1]
     ]
-    yield from _section(("TIME", "RUNNING", "PENDING", "NODES", "CPU", "MEMORY", "EVENT"), rows, wide=wide)
+    yield from _format_section(("TIME", "RUNNING", "PENDING", "NODES", "CPU", "MEMORY", "EVENT"), rows, wide=wide)
 
 
-def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
+def _format_comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
     yield ""
     yield f"COMPARED WITH {found.other_configuration}: {len(found.elsewhere)} pods elsewhere, {found.same} as before."
     numbers, *pods = comparison_tables(found)
@@ -193,7 +194,7 @@ def comparison_tables(found: Comparison) -> Iterator[PodTable]:
     yield PodTable("ONLY THERE", "Pods that exist only there", (), [(pod,) for pod in found.only_there])
 
 
-def _section(header: Cells, rows: Sequence[Cells], *, wide: bool) -> Iterator[str]:
+def _format_section(header: Cells, rows: Sequence[Cells], *, wide: bool) -> Iterator[str]:
     """Yield an empty line and a table, shortened to some rows unless `wide`; yield nothing if there are no rows."""
     if not rows:
         return
@@ -215,15 +216,18 @@ def text_table(header: Cells, rows: Iterable[Cells], gap: str = "   ") -> Iterat
 _COLUMNS = ("pod", "owner", "outcome", "node", "at", "reason", "replaces")
 
 
-def as_markdown(result: Simulation) -> str:
+def format_markdown(result: Simulation) -> str:
     """Return the pending pods, evictions and utilisation as Markdown tables, for a pull-request comment."""
     counts = result.counts
-    waits = "everything fits" if not counts.pending + counts.rejected else f"{count_of(counts.pending, 'pod')} pending"
+    waits = (
+        "everything fits" if not counts.pending + counts.rejected else f"{format_count(counts.pending, 'pod')} pending"
+    )
     title = f"### {waits}: {counts.placed} placed, {counts.evicted} evicted, {counts.preempted} preempted"
     groups = [(str(each.count), ", ".join(each.owners[:3]), each.message) for each in result.pending]
     groups += [(str(each.count), each.name, each.message) for each in result.rejected]
     rows = [
-        (each.resource, amount(each.resource, each.allocatable), _format_use(each)) for each in result.utilisation.after
+        (each.resource, format_amount(each.resource, each.allocatable), _format_use(each))
+        for each in result.utilisation.after
     ]
     parts = [
         title,
@@ -241,7 +245,7 @@ def markdown_table(head: Cells, rows: Sequence[Cells]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
-def as_csv(result: Simulation) -> str:
+def format_csv(result: Simulation) -> str:
     """Return CSV with a row for each pod that was placed, left pending, evicted, preempted or blocked.
 
     Workloads whose pods the API server rejects have a row each.

@@ -35,7 +35,7 @@ class Counts(Result, frozen=True):
     """Pending pods that did not exist before, or had a node."""
 
 
-class DaemonPlacement(Result, frozen=True):
+class Placement(Result, frozen=True):
     """A pod that was placed during the simulation and is still on that node."""
 
     pod: str
@@ -195,7 +195,7 @@ class Simulation(Result, frozen=True, kw_only=True):
     is_complete: bool = True
     counts: Counts
     utilisation: Utilisation
-    placements: tuple[DaemonPlacement, ...] = ()
+    placements: tuple[Placement, ...] = ()
     pending: tuple[PendingGroup, ...] = ()
     rejected: tuple[RejectedGroup, ...] = ()
     preempted: tuple[Departure, ...] = ()

@@ -69,7 +69,7 @@ class SimulationRun:
         self._add_moment("")
         self.is_complete = self.room is None or self.room.is_complete
 
-    def run_on(self, step: Step) -> None:
+    def run_step(self, step: Step) -> None:
         """Apply one more step to a finished run, and advance time until nothing changes any more."""
         self.is_complete = False
         self._execute(step)

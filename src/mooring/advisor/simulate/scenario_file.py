@@ -117,7 +117,7 @@ def refuse_files(path: str) -> bytes:
     raise ScenarioError(f"{path}: files cannot be read here; put the objects into the scenario")
 
 
-def read(source: str | bytes, open_file: OpenFile = refuse_files) -> tuple[Scenario, ClusterWanted]:
+def read_scenario(source: str | bytes, open_file: OpenFile = refuse_files) -> tuple[Scenario, ClusterWanted]:
     """Parse a scenario file; return the scenario and its cluster. Raise ScenarioError with the field path."""
     try:
         found = codec.decode_yaml(source, _Scenario).object
@@ -126,13 +126,13 @@ def read(source: str | bytes, open_file: OpenFile = refuse_files) -> tuple[Scena
     if (found.api_version, found.kind) != (API_VERSION, KIND):
         said = f"{found.kind or 'no kind'} of {found.api_version or 'no apiVersion'}"
         raise ScenarioError(f"expected a {KIND} of {API_VERSION}, found {said}")
-    reading = _Reading(open_file)
-    steps = tuple(reading.step(step, f"steps[{index}]") for index, step in enumerate(found.steps))
+    reading = _ScenarioReader(open_file)
+    steps = tuple(reading.build_step(step, f"steps[{index}]") for index, step in enumerate(found.steps))
     times = [(index, step.at) for index, step in enumerate(steps) if step.at is not None]
     for (_, earlier), (index, later) in pairwise(times):
         if later < earlier:
             raise ScenarioError(f"steps[{index}].at: is before the step that comes before it")
-    until = None if found.until is None else _seconds(found.until, "until")
+    until = None if found.until is None else _parse_seconds(found.until, "until")
     for index, at in times:
         if until is not None and at > until:
             raise ScenarioError(f"steps[{index}].at: is after until")
@@ -144,14 +144,14 @@ def read(source: str | bytes, open_file: OpenFile = refuse_files) -> tuple[Scena
         until_full=found.until_full,
         name=found.name,
     )
-    return scenario, reading.cluster(found.cluster or _Cluster())
+    return scenario, reading.build_cluster(found.cluster or _Cluster())
 
 
-class _Reading:
+class _ScenarioReader:
     def __init__(self, open_file: OpenFile) -> None:
         self._open = open_file
 
-    def cluster(self, found: _Cluster) -> ClusterWanted:
+    def build_cluster(self, found: _Cluster) -> ClusterWanted:
         sources = {"from": found.from_, "dataDir": found.data_dir, "nodes": found.nodes is not None}
         given = [name for name, value in sources.items() if value]
         if len(given) > 1:
@@ -163,10 +163,10 @@ class _Reading:
             found.data_dir,
             found.nodes,
             self._templates(found.template, "cluster.template"),
-            manifests.from_trees(found.objects, "cluster.objects"),
+            manifests.decode_trees(found.objects, "cluster.objects"),
         )
 
-    def step(self, found: _Step, path: str) -> Step:
+    def build_step(self, found: _Step, path: str) -> Step:
         """Convert a step of the file; nodes are added before pods, and removed after them."""
         made: list[Change] = []
         for index, entry in enumerate(found.add_nodes):
@@ -175,23 +175,23 @@ class _Reading:
                 raise ScenarioError(f"{where}.count: must be at least 1")
             made.append(changes.AddNodes(entry.count, self._templates(entry.template, f"{where}.template")))
         for index, label in enumerate(found.label):
-            nodes = _patterns(label.nodes, f"{path}.label[{index}].nodes")
+            nodes = _check_patterns(label.nodes, f"{path}.label[{index}].nodes")
             made += [changes.Label(nodes, key, value) for key, value in label.labels.items()]
-        made += [_taint(entry, f"{path}.taint[{index}]") for index, entry in enumerate(found.taint)]
-        made += [_untaint(entry, f"{path}.untaint[{index}]") for index, entry in enumerate(found.untaint)]
+        made += [_build_taint(entry, f"{path}.taint[{index}]") for index, entry in enumerate(found.taint)]
+        made += [_build_untaint(entry, f"{path}.untaint[{index}]") for index, entry in enumerate(found.untaint)]
         if found.cordon:
             made.append(changes.Cordon(tuple(found.cordon)))
         if found.uncordon:
             made.append(changes.Cordon(tuple(found.uncordon), unschedulable=False))
         made += [self._add(entry, f"{path}.add[{index}]") for index, entry in enumerate(found.add)]
-        made += [_remove(entry, f"{path}.remove[{index}]") for index, entry in enumerate(found.remove)]
+        made += [_build_remove(entry, f"{path}.remove[{index}]") for index, entry in enumerate(found.remove)]
         if found.drain:
             made.append(changes.Drain(tuple(found.drain)))
         if found.remove_nodes:
             made.append(changes.RemoveNodes(tuple(found.remove_nodes)))
         if not made:
             raise ScenarioError(f"{path}: changes nothing")
-        return Step(tuple(made), None if found.at is None else _seconds(found.at, f"{path}.at"), found.name)
+        return Step(tuple(made), None if found.at is None else _parse_seconds(found.at, f"{path}.at"), found.name)
 
     def _add(self, found: _Add, path: str) -> changes.Add:
         if bool(found.file) == bool(found.objects):
@@ -199,7 +199,7 @@ class _Reading:
         if found.replicas is not None and found.replicas < 0:
             raise ScenarioError(f"{path}.replicas: must not be negative")
         if found.objects:
-            return changes.Add(manifests.from_trees(found.objects, f"{path}.objects"), found.replicas)
+            return changes.Add(manifests.decode_trees(found.objects, f"{path}.objects"), found.replicas)
         return changes.Add(manifests.read_objects(self._read(found.file, f"{path}.file"), found.file), found.replicas)
 
     def _templates(self, file: str, path: str) -> tuple[Node, ...]:
@@ -212,21 +212,21 @@ class _Reading:
             raise ScenarioError(f"{path}: {file}: {problem.strerror or problem}") from problem
 
 
-def _patterns(nodes: Sequence[str], path: str) -> Patterns:
+def _check_patterns(nodes: Sequence[str], path: str) -> Patterns:
     if not nodes:
         raise ScenarioError(f"{path}: names no node")
     return tuple(nodes)
 
 
-def _taint(found: _Taint, path: str) -> changes.Taint:
+def _build_taint(found: _Taint, path: str) -> changes.Taint:
     _check_taint(found, path, EFFECTS)
     taint = NodeTaint(key=found.key, value=found.value, effect=found.effect)
-    return changes.Taint(_patterns(found.nodes, f"{path}.nodes"), taint)
+    return changes.Taint(_check_patterns(found.nodes, f"{path}.nodes"), taint)
 
 
-def _untaint(found: _Taint, path: str) -> changes.Untaint:
+def _build_untaint(found: _Taint, path: str) -> changes.Untaint:
     _check_taint(found, path, ("", *EFFECTS))
-    return changes.Untaint(_patterns(found.nodes, f"{path}.nodes"), found.key, found.effect)
+    return changes.Untaint(_check_patterns(found.nodes, f"{path}.nodes"), found.key, found.effect)
 
 
 def _check_taint(found: _Taint, path: str, effects: tuple[str, ...]) -> None:
@@ -236,14 +236,14 @@ def _check_taint(found: _Taint, path: str, effects: tuple[str, ...]) -> None:
         raise ScenarioError(f'{path}.effect: "{found.effect}" is none of {", ".join(EFFECTS)}')
 
 
-def _remove(found: _Remove, path: str) -> changes.Remove:
+def _build_remove(found: _Remove, path: str) -> changes.Remove:
     for name in ("kind", "name"):
         if not getattr(found, name):
             raise ScenarioError(f"{path}.{name}: is missing")
     return changes.Remove(found.kind, found.namespace, found.name)
 
 
-def _seconds(text: str, path: str) -> float:
+def _parse_seconds(text: str, path: str) -> float:
     try:
         found = durations.parse_seconds(text)
     except ValueError as problem:

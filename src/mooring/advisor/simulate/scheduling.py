@@ -58,7 +58,7 @@ class Scheduling(Driver):
             if self._fails_like_identical_pods(queued):
                 record.attempts += lines.record_rejection(queued, self._world.pods[queued.key].message)
             else:
-                lines.advance(queued, queued_at, refusals)
+                lines.advance_group(queued, queued_at, refusals)
             if record.attempts // _REPORT_EVERY != before // _REPORT_EVERY:
                 self._report()
 
@@ -106,7 +106,7 @@ class Scheduling(Driver):
         """Place a pod on its node; with a Permit delay, once that is over."""
         self._world.queue.forget_in_flight(assumed.key)
         if assumed.cycle.pre_filter:
-            self._world.claims.settle(assumed)
+            self._world.claims.commit_reservations(assumed)
         self._world.place(self._world.pods[assumed.key], assumed.node)
 
     def displace(self, pod: Pod, found: PostFilterResult) -> None:
@@ -114,7 +114,7 @@ class Scheduling(Driver):
         for victim in found.victims:
             displaced = self._world.pods.get(pod_key(victim))
             if displaced is not None:
-                self._world.record.preempted(displaced, by.name)
+                self._world.record.record_preempted(displaced, by.name)
                 self._world.delete(displaced, recreate=True)
 
     def handle_rejection(self, queued: QueuedPod, message: str, _nominated: str | None, _begun: float) -> None:
@@ -130,15 +130,17 @@ class Scheduling(Driver):
         template_key = self._engine.cluster.signatures.template_key(outcome.pod)
         is_like_others = not has_claims(outcome.pod)
         known = self._failed_preemptions.get(template_key) if is_like_others else None
-        if known is not None and known.state == self._state(outcome) and known.refusal == outcome.message:
+        if known is not None and known.state == self._preemption_inputs(outcome) and known.refusal == outcome.message:
             return known.found
         self._world.budgets.sync()
         found = self._engine.post_filter(outcome)
         if found.nominated is None and is_like_others:
-            self._failed_preemptions[template_key] = _FailedPreemption(outcome.message, self._state(outcome), found)
+            self._failed_preemptions[template_key] = _FailedPreemption(
+                outcome.message, self._preemption_inputs(outcome), found
+            )
         return found
 
-    def _state(self, outcome: Outcome) -> tuple[object, ...]:
+    def _preemption_inputs(self, outcome: Outcome) -> tuple[object, ...]:
         cluster, spec = self._engine.cluster, outcome.pod.spec
         return (
             cluster.row_changes.changed_at,

@@ -28,10 +28,10 @@ class Usage:
         requested, allocatable = self.requested[resource], self.allocatable[resource]
         return np.divide(requested, allocatable, out=np.zeros_like(requested), where=allocatable > 0)
 
-    def whole(self) -> tuple[ResourceUse, ...]:
+    def total_use(self) -> tuple[ResourceUse, ...]:
         return tuple(self._resource_use(resource) for resource in self.allocatable)
 
-    def on(self, name: str) -> dict[str, float]:
+    def use_of_node(self, name: str) -> dict[str, float]:
         row = self.rows[name]
         return {
             resource: round(float(self.requested[resource][row] / allocatable[row]), 4)

@@ -62,7 +62,7 @@ class Workloads:
                 owner.deployment = found
             self._rolling[_key_of(found)] = found
 
-    def adopt(self, pod: SimulatedPod) -> None:
+    def adopt_pod(self, pod: SimulatedPod) -> None:
         """Add a pod of the snapshot to its workload; if the snapshot lacks that, infer it from the pod."""
         reference = controller_of(pod.pod.metadata)
         if reference is None or reference.kind == "Node":  # static pods come and go with their node
@@ -70,7 +70,7 @@ class Workloads:
         key = (reference.kind, pod.pod.metadata.namespace, reference.name)
         owner = self._all.get(key)
         if owner is None:
-            owner = self._all[key] = Workload(reference, key[1], template=pod_creation.template_of(pod.pod))
+            owner = self._all[key] = Workload(reference, key[1], template=pod_creation.infer_template(pod.pod))
         if owner.object is None and pod.pod.metadata.deletion_timestamp is None:
             owner.wanted += 1
         pod.owner, pod.slot = owner, pod_creation.slot_of(reference, pod.pod)
@@ -97,7 +97,7 @@ class Workloads:
         owner.wanted = pace.wanted_replicas(deployment)
         self._sets.setdefault(_key_of(deployment), []).append(owner)
 
-    def all(self) -> Iterable[Workload]:
+    def list_all(self) -> Iterable[Workload]:
         return self._all.values()
 
     def find(self, kind: str, namespace: str, name: str) -> Resource | None:
@@ -137,7 +137,7 @@ class Workloads:
             owner = self._register(pod_creation.workload_of(obj))
         else:
             is_changed = owner.template != obj.spec.template
-            owner.object, owner.wanted = obj, pod_creation.wanted_by(obj)
+            owner.object, owner.wanted = obj, pod_creation.count_wanted(obj)
             owner.template, owner.prototype, owner.refusal = obj.spec.template, None, ""
             self._placements.pop(owner.key, None)
             if is_changed:
@@ -323,7 +323,7 @@ class Workloads:
         owner.refusal = ""
 
     def _reconcile_slots(self, owner: Workload) -> None:
-        wanted = list(pod_creation.slots(owner))
+        wanted = list(pod_creation.list_slots(owner))
         names = set(wanted)
         for surplus in [pod for pod in owner.pods.values() if pod.slot not in names]:
             self._world.delete(surplus, recreate=False)
@@ -350,7 +350,7 @@ class Workloads:
         if pod is None and suitability.should_run:
             self._create_pod(owner, node.metadata.name)
         elif pod is not None and not suitability.may_stay:
-            self._world.record.evicted(pod, "its DaemonSet does not run there any more")
+            self._world.record.record_evicted(pod, "its DaemonSet does not run there any more")
             self._world.delete(pod, recreate=False)
 
     def _create_pod(self, owner: Workload, slot: str) -> bool:
@@ -359,7 +359,7 @@ class Workloads:
             return False
         if isinstance(owner.object, StatefulSet):
             for claim in stateful_pods.build_claims(owner.object, int(slot), owner.reference):
-                self._world.claims.create(claim)
+                self._world.claims.create_volume_claim(claim)
         before = next((lost for lost in owner.lost if lost.slot == slot), None)
         if before is not None:
             owner.lost.remove(before)

@@ -81,7 +81,7 @@ class World:
             self.engine.profiles, self.clock, backoffs=settings.backoffs, pop_from_backoff=False
         )
         self.lines = IdenticalPendingPods(self.queue, self.engine.profiles.values())
-        rules = NamespaceRules.of(snapshot, settings.admission, self.clock.now)
+        rules = NamespaceRules.from_snapshot(snapshot, settings.admission, self.clock.now)
         self.admission = Admission(settings.admission, self.engine.cluster, self.clock, rules)
         self.budgets = Budgets(self.engine)
         self.claims = Claims(self)
@@ -120,7 +120,7 @@ class World:
             self.pods[found.key] = found
             self.taken.add((pod.metadata.namespace, pod.metadata.name))
             self.running += bool(found.node)
-            self.workloads.adopt(found)
+            self.workloads.adopt_pod(found)
         self.workloads.infer_replica_sets()
         for budget in snapshot.all(PodDisruptionBudget):
             self.budgets.put(budget)
@@ -148,7 +148,7 @@ class World:
         """Add an admitted pod; queue it, or place it if it has a node. Constraint annotations count as its spec."""
         pod = without_bridge(pod)
         if pod.spec.resource_claims or pod.spec.volumes:
-            pod = self.claims.prepare(pod)
+            pod = self.claims.prepare_pod(pod)
         made = SimulatedPod(pod, owner, created_at=self.clock.monotonic(), slot=slot)
         if instead_of is not None:
             made.replaces, instead_of.successor = instead_of.name, made
@@ -192,7 +192,7 @@ class World:
         pod.node, pod.placed_at, pod.message = node, self.clock.monotonic(), ""
         self.running += 1
         self.revision += 1
-        self.record.placed(pod)
+        self.record.record_placed(pod)
         self.starting.begin(pod)
         if self.queue.has_unschedulable:
             self.queue.move(_POD_ADDED, None, pod.pod)
@@ -205,12 +205,12 @@ class World:
         """Delete a pod at once; with `recreate`, its workload creates another one."""
         was_healthy, node = pod.is_healthy, pod.node
         nominated = self.engine.nominations.node_of(pod.pod)
-        self.record.removed(pod)
+        self.record.record_removed(pod)
         del self.pods[pod.key]
         meta = pod.pod.metadata
         self.taken.discard((meta.namespace, meta.name))
         self.engine.remove(pod.pod)
-        if following := self.lines.remove(pod.key):
+        if following := self.lines.remove_pod(pod.key):
             self.pods[following].message = pod.message
         self.queue.delete(pod.pod)
         self.budgets.remove_pod(pod, was_healthy=was_healthy)
@@ -220,14 +220,14 @@ class World:
         pod.node = ""
         if pod.owner is not None:
             self.workloads.remove_pod(pod.owner, pod)
-        self.claims.release(pod)
+        self.claims.release_claims(pod)
         if node or nominated:  # the pod for which it had to go is in flight, and must hear of it
             self.queue.move(POD_DELETED, on_node(pod.pod, node or nominated or ""), None)
         if recreate:
             self.workloads.replace_deleted(pod)
 
     def evict(self, pod: SimulatedPod, cause: str) -> None:
-        self.record.evicted(pod, cause)
+        self.record.record_evicted(pod, cause)
         self.delete(pod, recreate=True)
 
     def pods_on(self, node: str) -> list[SimulatedPod]:

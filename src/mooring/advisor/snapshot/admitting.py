@@ -27,7 +27,7 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 R = TypeVar("R", bound=Resource)
 
 
-def by_name(objects: Iterable[R]) -> dict[str, R]:
+def index_by_name(objects: Iterable[R]) -> dict[str, R]:
     return {each.metadata.name: each for each in objects}
 
 
@@ -35,10 +35,10 @@ class ClusterLookups(NoCluster):
     """Admission's lookups in the PriorityClasses, StorageClasses and namespaces of a cluster."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "ClusterLookups":
+    def from_snapshot(cls, snapshot: Snapshot) -> "ClusterLookups":
         """Return the lookups for a snapshot."""
-        rules = NamespaceRules.of(snapshot)
-        return cls(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)), rules)
+        rules = NamespaceRules.from_snapshot(snapshot)
+        return cls(index_by_name(snapshot.all(PriorityClass)), index_by_name(snapshot.all(StorageClass)), rules)
 
     def __init__(
         self,
@@ -57,15 +57,15 @@ class ClusterLookups(NoCluster):
 
     def quota_refusal(self, obj: Resource) -> str:
         """Return why the quotas of its namespace refuse one more object like this one; empty if they allow it."""
-        return self._rules.room_for(obj, 1)[1]
+        return self._rules.count_room_for(obj, 1)[1]
 
     def priority_class(self, name: str) -> Priority | None:
         found = self._priorities.get(name)
-        return super().priority_class(name) if found is None else _priority(found)
+        return super().priority_class(name) if found is None else _to_priority(found)
 
     def default_priority_class(self) -> Priority | None:
         found = [each for each in self._priorities.values() if each.global_default]
-        return _priority(min(found, key=lambda each: each.value)) if found else None
+        return _to_priority(min(found, key=lambda each: each.value)) if found else None
 
     def default_storage_class(self) -> str | None:
         marked = [each for each in self._classes.values() if each.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
@@ -75,7 +75,7 @@ class ClusterLookups(NoCluster):
         return newest.metadata.name if newest is not None else None
 
 
-def _priority(found: PriorityClass) -> Priority:
+def _to_priority(found: PriorityClass) -> Priority:
     return Priority(found.metadata.name, found.value, found.preemption_policy or "PreemptLowerPriority")
 
 
@@ -89,7 +89,7 @@ class AdmissionResult(NamedTuple):
         return self.refusal or "; ".join(self.warnings)
 
 
-def admit(
+def admit_object(
     obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None, namespace: str = DEFAULT_NAMESPACE
 ) -> AdmissionResult:
     """Set an object's defaults and, if it is new, admit it, in place; return the refusal and warnings."""

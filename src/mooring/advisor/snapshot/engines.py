@@ -23,11 +23,11 @@ def engine(
 ) -> Engine:
     """Return a scheduler's engine with the nodes, pods and other objects of a snapshot, except pods without a node."""
     made = Engine(profiles, features=features, registry=registry, seed=seed, workload=workload)
-    load(made, snapshot)
+    load_snapshot(made, snapshot)
     return made
 
 
-def load(made: Engine, snapshot: Snapshot) -> None:
+def load_snapshot(made: Engine, snapshot: Snapshot) -> None:
     """Add all objects of a snapshot that scheduler plugins read to an engine."""
     for kind in OTHER_KINDS:
         for obj in snapshot.all(kind):
@@ -39,11 +39,11 @@ def load(made: Engine, snapshot: Snapshot) -> None:
     for pod in snapshot.all(Pod):
         if pod.spec.node_name:
             made.put(pod)
-        elif pod.status.nominated_node_name and waits(pod):
+        elif pod.status.nominated_node_name and needs_node(pod):
             made.nominations.put(pod, pod.status.nominated_node_name)
 
 
-def waits(pod: Pod) -> bool:
+def needs_node(pod: Pod) -> bool:
     """Return whether a pod still needs a node: it has none, is not terminating and has not ended."""
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and not has_ended(pod)
 

@@ -53,11 +53,11 @@ def field_selector_of(kind: type[Resource]) -> str:
 def failed_creations(snapshot: Snapshot) -> Mapping[tuple[str, str, str], Event]:
     """Return the newest FailedCreate event of each controller, by the controller's kind, namespace and name."""
     events = [each for each in snapshot.all(Event) if each.reason == _FAILED_CREATE]
-    events.sort(key=when)
+    events.sort(key=time_of_event)
     about = ((each.involved_object, each) for each in events)
     return {(of.kind, of.namespace, of.name): each for of, each in about}
 
 
-def when(event: Event) -> str:
+def time_of_event(event: Event) -> str:
     """Return the time of an event, or of the last one in its series; empty if it has none."""
     return event.last_timestamp or event.event_time or ""

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mooring.advisor.snapshot.events import field_selector_of
-from mooring.advisor.snapshot.objects import Snapshot, SnapshotError, not_allowed
-from mooring.advisor.snapshot.server_info import server_of
+from mooring.advisor.snapshot.objects import Snapshot, SnapshotError, format_not_allowed
+from mooring.advisor.snapshot.server_info import read_server
 from mooring.api.core_v1 import Event
 from mooring.api.errors import Forbidden, StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.client import Client, ClientError, Informer, Informers
 
 
-async def readable(
+async def find_readable_kinds(
     client: Client, wanted: Iterable[type[Resource]], namespace: str = ""
 ) -> tuple[dict[type[Resource], str], dict[str, str]]:
     """Return which kinds the user may watch and where (in all namespaces, or in one), and why not the others.
@@ -31,23 +31,23 @@ async def readable(
             found[cls] = ""
         except Forbidden as error:
             if cls is not Event:  # others answer the question too
-                missing[kind.plural] = not_allowed(error)
+                missing[kind.plural] = format_not_allowed(error)
             if kind.namespaced and namespace:
                 with suppress(Forbidden):
                     await client.page(cls, namespace, limit=1)
                     found[cls] = namespace
                     if cls is not Event:
-                        missing[kind.plural] = not_allowed(error, namespace)
+                        missing[kind.plural] = format_not_allowed(error, namespace)
     return found, missing
 
 
-async def following(
+async def follow_snapshots(
     client: Client, origin: str, wanted: Iterable[type[Resource]], pause: float, namespace: str = ""
 ) -> AsyncIterator[Snapshot]:
     """Watch some kinds of a live cluster; yield a snapshot now and after changes, at most one in `pause` seconds."""
     try:
-        kinds, missing = await readable(client, wanted, namespace)
-        server = await server_of(client)
+        kinds, missing = await find_readable_kinds(client, wanted, namespace)
+        server = await read_server(client)
     except (ClientError, StatusError) as error:
         raise SnapshotError(f"cannot read {origin}: {error}") from error
     changed = asyncio.Event()

@@ -18,8 +18,8 @@ from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint import documents, sources
 from mooring.advisor.lint.documents import Piece
 from mooring.advisor.lint.sources import Source
-from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, ClusterLookups, admit, by_name
-from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
+from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, ClusterLookups, admit_object, index_by_name
+from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, full_scheme, to_newest
 from mooring.api import codec, times
 from mooring.api.codec import FieldValidation
 from mooring.api.dynamic import Dynamic
@@ -59,11 +59,11 @@ def dump(
     Raise `SnapshotError` if a file cannot be read, or if there are no objects in the files.
     """
     named = [str(path) for path in paths]
-    found = list(sources.find(named))
+    found = list(sources.find_sources(named))
     origin = f"the dump {', '.join(named)}"
     if not found:
         raise SnapshotError(f"there are no *.yaml, *.yml or *.json files in {', '.join(named)}")
-    reading = _Reading(jobs)
+    reading = _FileReader(jobs)
     for source in found:
         reading.read(source, stdin or sys.stdin.buffer)
     if not reading.raw:
@@ -81,7 +81,7 @@ def dump(
     )
 
 
-class _Reading:
+class _FileReader:
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self.raw: list[RawObject] = []
@@ -94,7 +94,7 @@ class _Reading:
 
     def read(self, source: Source, stdin: IO[bytes]) -> None:
         try:
-            text = sources.read(source, stdin, MAX_BYTES, unpacks=True)
+            text = sources.read_source(source, stdin, MAX_BYTES, unpacks=True)
         except sources.UnreadableError as error:
             raise SnapshotError(f"cannot read {source.name}: {error}") from error
         if text.lstrip().startswith("{"):
@@ -104,10 +104,10 @@ class _Reading:
                 pass  # an object, another list, YAML in braces, or a mistake that the other way names
             else:
                 return
-        for line, tree in self._documents(source.name, text):
+        for line, tree in self._read_documents(source.name, text):
             if isinstance(tree, dict) and tree.get("kind") == "List":
                 self._take_dump_fields(tree.get("missing"), tree.get("takenAt"), tree.get("server"))
-            for item in documents.objects(tree):
+            for item in documents.list_objects(tree):
                 self._add_item(source.name, line, item)
 
     def _read_list(self, name: str, found: _List) -> None:
@@ -119,15 +119,15 @@ class _Reading:
                 meta = _TYPE_META.decode(body)
             except msgspec.MsgspecError:
                 meta = _TypeMeta()
-            kind = scheme().kind(meta.api_version, meta.kind)
+            kind = full_scheme().kind(meta.api_version, meta.kind)
             typed = None if kind is None or issubclass(kind.type, Dynamic) else codec.decode_exact(body, kind.type)
             if typed is None:
-                for item in documents.objects(msgspec.json.decode(body), path):
+                for item in documents.list_objects(msgspec.json.decode(body), path):
                     self._add_item(name, 1, item)
                 continue
             key = typed.metadata.namespace, typed.metadata.name
             self.raw.append(RawObject(meta.api_version, meta.kind, *key, name, 1, _body=bytes(body)))
-            self._add(typed, f"{name}:1 {path}")
+            self._add_object(typed, f"{name}:1 {path}")
 
     def _take_dump_fields(self, missing: Any, taken_at: Any, server: Any) -> None:
         """Store what `mooring dump` records (unreadable kinds, the time, the server); ignore values of other types."""
@@ -139,15 +139,15 @@ class _Reading:
     def admit(self, options: AdmissionOptions | None, namespace: str) -> None:
         """Set the defaults of all objects that were read, admit new pods and claims, and note what is refused."""
         lookups = ClusterLookups(
-            by_name(obj for obj, _ in self.objects if isinstance(obj, PriorityClass)),
-            by_name(obj for obj, _ in self.objects if isinstance(obj, StorageClass)),
+            index_by_name(obj for obj, _ in self.objects if isinstance(obj, PriorityClass)),
+            index_by_name(obj for obj, _ in self.objects if isinstance(obj, StorageClass)),
         )
         for obj, place in self.objects:
-            complaint = str(admit(obj, lookups, options, namespace))
+            complaint = str(admit_object(obj, lookups, options, namespace))
             if complaint:
                 self.notes.append(Note(place, complaint))
 
-    def _documents(self, name: str, text: str) -> Iterator[tuple[int, Any]]:
+    def _read_documents(self, name: str, text: str) -> Iterator[tuple[int, Any]]:
         if text.lstrip().startswith("{"):
             try:
                 yield 1, msgspec.json.decode(text)
@@ -155,7 +155,7 @@ class _Reading:
                 pass  # several values, YAML in braces, or a mistake that the other way names
             else:
                 return
-        for line, tree, problem in _parse_yaml(documents.pieces(text), self._jobs):
+        for line, tree, problem in _parse_yaml(documents.split_pieces(text), self._jobs):
             if problem:
                 self.notes.append(Note(f"{name}:{line}", f"not read: {problem}", is_unread=True))
             else:
@@ -179,7 +179,7 @@ class _Reading:
             _tree=tree,
         )
         self.raw.append(entry)
-        kind = scheme().kind(entry.api_version, entry.kind)
+        kind = full_scheme().kind(entry.api_version, entry.kind)
         if kind is None:
             self.notes.append(Note(place, f"Mooring does not know {entry.api_version} {entry.kind}"))
             return
@@ -189,10 +189,10 @@ class _Reading:
             self.notes.append(Note(place, f"not read: {error}"))
             return
         self.notes += [Note(place, f"{text} is ignored") for text in decoded.warnings]
-        self._add(decoded.object, place)
+        self._add_object(decoded.object, place)
 
-    def _add(self, decoded: Resource, place: str) -> None:
-        obj = newest_of(decoded)
+    def _add_object(self, decoded: Resource, place: str) -> None:
+        obj = to_newest(decoded)
         if not obj.metadata.name and obj.metadata.generate_name:
             self._generated += 1
             obj.metadata.name = f"{obj.metadata.generate_name}{self._generated:05d}"
@@ -232,7 +232,7 @@ def _parse_yaml(pieces: Sequence[Piece], jobs: int) -> Iterator[_Document]:
         return
     # Ctrl-C is for the process that has started these.
     with ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
-        for found in documents.in_order(pool, _parse_pieces, documents.batches(pieces), 4 * jobs):
+        for found in documents.map_in_order(pool, _parse_pieces, documents.batch_pieces(pieces), 4 * jobs):
             yield from found
 
 

@@ -13,8 +13,16 @@ from datetime import UTC, datetime
 import msgspec
 
 from mooring.advisor.snapshot.events import field_selector_of
-from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, not_allowed, scheme
-from mooring.advisor.snapshot.server_info import server_of
+from mooring.advisor.snapshot.objects import (
+    Note,
+    RawObject,
+    Snapshot,
+    SnapshotError,
+    format_not_allowed,
+    full_scheme,
+    to_newest,
+)
+from mooring.advisor.snapshot.server_info import read_server
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Event
 from mooring.api.kinds import Kind
@@ -50,11 +58,11 @@ async def live(
     Without `raw`, the original JSON of objects is dropped.
     If the user may not list all namespaces, `namespace` is tried.
     """
-    reading = _Reading(client, namespace, keeps_text=raw)
+    reading = _ClusterReader(client, namespace, keeps_text=raw)
     try:
         await reading.discover(read_families(kinds))
         await reading.list_all()
-        server = await server_of(client)
+        server = await read_server(client)
     except (ClientError, errors.StatusError) as error:
         raise SnapshotError(f"cannot read {origin}: {error}") from error
     return Snapshot(
@@ -71,8 +79,8 @@ async def live(
 def read_families(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
     """Return the kinds to list, each as all of its API versions, the newest first."""
     families = dict.fromkeys(
-        scheme().family(kind)
-        for kind in scheme().known
+        full_scheme().family(kind)
+        for kind in full_scheme().known
         if kind.plural
         and "list" in kind.verbs
         and not kind.is_internal
@@ -81,7 +89,7 @@ def read_families(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
     return [family for family in families if not kinds or any(kind.type in kinds for kind in family)]
 
 
-class _Reading:
+class _ClusterReader:
     def __init__(self, client: Client, namespace: str, *, keeps_text: bool) -> None:
         self.found: dict[Kind, list[Resource]] = {}
         self.texts: dict[Kind, list[RawObject]] = {}
@@ -95,7 +103,7 @@ class _Reading:
         """Choose the newest version of each kind that the server lists; record the other kinds as missing."""
         families = list(families)
         prefixes = sorted({path_prefix(kind) for family in families for kind in family})
-        answers = dict(zip(prefixes, await asyncio.gather(*map(self._resources, prefixes)), strict=True))
+        answers = dict(zip(prefixes, await asyncio.gather(*map(self._listable_resources, prefixes)), strict=True))
         for family in families:
             chosen = next((kind for kind in family if kind.plural in answers[path_prefix(kind)]), None)
             if chosen is None:
@@ -108,11 +116,11 @@ class _Reading:
 
         async def one(kind: Kind) -> None:
             async with room:
-                await self._list(kind)
+                await self._list_kind(kind)
 
         await asyncio.gather(*map(one, self.found))
 
-    async def _resources(self, prefix: str) -> set[str]:
+    async def _listable_resources(self, prefix: str) -> set[str]:
         try:
             answer = await self._client.raw("GET", prefix)
         except (errors.NotFound, errors.Forbidden):
@@ -120,7 +128,7 @@ class _Reading:
         found = msgspec.json.decode(answer.body, type=APIResourceList).resources
         return {each.name for each in found if "list" in each.verbs}
 
-    async def _list(self, kind: Kind) -> None:
+    async def _list_kind(self, kind: Kind) -> None:
         try:
             items = await self._list_permitted(kind)
         except (errors.NotFound, errors.MethodNotAllowed):
@@ -135,7 +143,7 @@ class _Reading:
         except errors.Forbidden as error:
             refused = error
         if kind.type is not Event:  # others answer the question too
-            self.missing[kind.plural] = not_allowed(refused)
+            self.missing[kind.plural] = format_not_allowed(refused)
         if not kind.namespaced or not self._namespace:
             return []
         try:
@@ -143,7 +151,7 @@ class _Reading:
         except errors.Forbidden:
             return []
         if kind.type is not Event:
-            self.missing[kind.plural] = not_allowed(refused, self._namespace)
+            self.missing[kind.plural] = format_not_allowed(refused, self._namespace)
         return items
 
     async def _list_pages(self, kind: Kind, namespace: str, size: int = PAGE_SIZE) -> list[msgspec.Raw]:
@@ -174,7 +182,7 @@ class _Reading:
             return
         obj.kind, obj.api_version = kind.kind, kind.api_version
         obj.metadata.managed_fields = []
-        self.found[kind].append(newest_of(obj))
+        self.found[kind].append(to_newest(obj))
         if self._keeps_text:
             metadata = obj.metadata
             entry = RawObject(kind.api_version, kind.kind, metadata.namespace, metadata.name, _body=text)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mooring.advisor.snapshot.from_server import NOT_READ
-from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
+from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, full_scheme, to_newest
 from mooring.api import codec
 from mooring.api.codec import FieldValidation
 from mooring.api.meta_v1 import Resource
@@ -29,10 +29,10 @@ def data_directory(path: Path) -> Snapshot:
         found = SqliteSource(path).read().items
     except StoreError as error:
         raise SnapshotError(f"cannot read the data directory {path}: {error}") from error
-    return of_values(origin, sorted(found, key=lambda kv: kv.key))
+    return snapshot_of_values(origin, sorted(found, key=lambda kv: kv.key))
 
 
-def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
+def snapshot_of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
     """Decode the stored values of a store into a snapshot; a server calls it for its own store."""
     objects: list[Resource] = []
     raw: list[RawObject] = []
@@ -43,7 +43,7 @@ def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
             continue
         try:
             tree = codec.parse_json(found.value)
-            kind = scheme().kind(tree["apiVersion"], tree["kind"])
+            kind = full_scheme().kind(tree["apiVersion"], tree["kind"])
             if kind is None:
                 raise codec.DecodeError(f"Mooring does not know {tree['apiVersion']} {tree['kind']}")
             obj: Resource = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
@@ -53,5 +53,5 @@ def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
         obj.metadata.resource_version = str(found.mod_revision)
         metadata = obj.metadata
         raw.append(RawObject(kind.api_version, kind.kind, metadata.namespace, metadata.name, _body=found.value))
-        objects.append(newest_of(obj))
+        objects.append(to_newest(obj))
     return Snapshot(origin, objects, raw, notes=notes)

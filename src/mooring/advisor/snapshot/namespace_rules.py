@@ -17,7 +17,7 @@ from mooring.admission.accounting.evaluators import ZERO, Evaluator, Evaluators,
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod_security.enforcement import security_labels
 from mooring.advisor.policies.evaluation import POLICIES
-from mooring.advisor.snapshot.objects import Snapshot, hub_of
+from mooring.advisor.snapshot.objects import Snapshot, newest_kind_of
 from mooring.api import errors
 from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota, ServiceAccount
 from mooring.api.core_v1.namespace import ResourceQuotaStatus
@@ -48,7 +48,7 @@ class NamespaceRules:
         self._security: dict[str, Mapping[str, str]] = {}
 
     @classmethod
-    def of(
+    def from_snapshot(
         cls, snapshot: Snapshot, options: AdmissionOptions | None = None, now: Callable[[], datetime] | None = None
     ) -> "NamespaceRules":
         """Return the rules of all namespaces in a snapshot."""
@@ -125,7 +125,7 @@ class NamespaceRules:
         evaluator = self._evaluator(obj)
         return {} if evaluator is None else evaluator.compute_usage(obj)
 
-    def room_for(self, obj: Resource, number: int) -> tuple[int, str]:
+    def count_room_for(self, obj: Resource, number: int) -> tuple[int, str]:
         """Return how many of a number of identical objects the quotas admit, and the refusal of the next one."""
         quotas = self._quotas_of(obj)
         before = [quota.used for quota in quotas]
@@ -146,7 +146,7 @@ class NamespaceRules:
             now = self._now or (lambda: datetime.now(UTC))
             self._evaluators = Evaluators(self._options or AdmissionOptions(), now)
         try:
-            return self._evaluators.find_evaluator(hub_of(type(obj)))
+            return self._evaluators.find_evaluator(newest_kind_of(type(obj)))
         except ValueError:
             return None  # no kind of Kubernetes' own
 

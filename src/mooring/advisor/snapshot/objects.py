@@ -33,7 +33,7 @@ Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name: the identity of an object in every API version."""
 
 
-def not_allowed(error: Exception, but: str = "") -> str:
+def format_not_allowed(error: Exception, but: str = "") -> str:
     """Return an entry of `Snapshot.missing`: the server's message, and the one readable namespace, if any."""
     return f"{_OUTSIDE} {but}: {error}" if but else f"{NOT_ALLOWED}: {error}"
 
@@ -88,18 +88,18 @@ class RawObject:
 
 
 @cache
-def scheme() -> Scheme:
+def full_scheme() -> Scheme:
     """Return a scheme with all known kinds, whichever versions serve them."""
     return Scheme()
 
 
 @cache
-def hub_of(cls: type[Resource]) -> Kind:
+def newest_kind_of(cls: type[Resource]) -> Kind:
     """Return the newest version of the kind of a type. Raise ValueError for a type that is no kind."""
-    found = next((kind for kind in scheme().known if kind.type is cls), None)
+    found = next((kind for kind in full_scheme().known if kind.type is cls), None)
     if found is None:
         raise ValueError(f"{cls.__module__}.{cls.__name__} is no kind")
-    return scheme().hub(found)
+    return full_scheme().hub(found)
 
 
 def key_of(obj: Resource) -> Key:
@@ -131,7 +131,7 @@ class Snapshot:
         self.notes = tuple(notes)
         self._objects: dict[type[Resource], dict[Key, Resource]] = {}
         for obj in objects:
-            newest = newest_of(obj)
+            newest = to_newest(obj)
             self._objects.setdefault(type(newest), {})[key_of(newest)] = newest
         self._derived: dict[Callable[[Snapshot], Any], Any] = {}
         self._raw = raw
@@ -157,7 +157,7 @@ class Snapshot:
         where = f" outside of namespace {', '.join(sorted(partly))}" if partly else ""
         return f"you may not read {named}{where}: the answer may be incomplete; `mooring rights` prints what to grant"
 
-    def unread(self, plural: str) -> str:
+    def why_unread(self, plural: str) -> str:
         """Return why the user may not read any object of a kind; empty if those of some namespace can be read."""
         why = self.forbidden.get(plural, "")
         return "" if why.startswith(_OUTSIDE) else why
@@ -174,7 +174,7 @@ class Snapshot:
         """Return the types that have objects."""
         return tuple(kind for kind, found in self._objects.items() if found)
 
-    def derived(self, make: "Callable[[Snapshot], D]") -> D:
+    def derive(self, make: "Callable[[Snapshot], D]") -> D:
         """Return `make(snapshot)`, computed on the first call and cached."""
         if make not in self._derived:
             self._derived[make] = make(self)
@@ -197,13 +197,13 @@ class Snapshot:
         made._objects = dict(self._objects)
         own: set[type[Resource]] = set()
         for obj, stays in (*((each, False) for each in remove), *((each, True) for each in put)):
-            newest = newest_of(obj)
+            newest = to_newest(obj)
             cls = type(newest)
             if cls not in own:
                 made._objects[cls] = dict(made._objects.get(cls, {}))
                 own.add(cls)
             if self._raw is not None:
-                kind = hub_of(cls)
+                kind = newest_kind_of(cls)
                 made._changed[kind.group, kind.kind, *key_of(newest)] = newest if stays else None
             if stays:
                 made._objects[cls][key_of(newest)] = newest
@@ -213,7 +213,7 @@ class Snapshot:
 
     def _objects_of(self, kind: type[Resource]) -> dict[Key, Resource]:
         found = self._objects.get(kind)
-        return self._objects.get(hub_of(kind).type, {}) if found is None else found
+        return self._objects.get(newest_kind_of(kind).type, {}) if found is None else found
 
 
 def decode_newest(tree: Any, validation: FieldValidation) -> Resource:
@@ -223,11 +223,11 @@ def decode_newest(tree: Any, validation: FieldValidation) -> Resource:
     """
     if not isinstance(tree, dict) or not tree.get("kind") or not tree.get("apiVersion"):
         raise ValueError("expected an object with apiVersion and kind")
-    kind = scheme().kind(str(tree["apiVersion"]), str(tree["kind"]))
+    kind = full_scheme().kind(str(tree["apiVersion"]), str(tree["kind"]))
     if kind is None:
         raise ValueError(f"Mooring does not know {tree['apiVersion']} {tree['kind']}")
     try:
-        obj = newest_of(codec.decode_tree(tree, kind.type, validation).object)
+        obj = to_newest(codec.decode_tree(tree, kind.type, validation).object)
     except codec.DecodeError as problem:
         raise ValueError(f"{tree['kind']}: {problem}") from problem
     if kind.namespaced and not obj.metadata.namespace:
@@ -235,13 +235,13 @@ def decode_newest(tree: Any, validation: FieldValidation) -> Resource:
     return obj
 
 
-def newest_of(obj: Resource) -> Resource:
+def to_newest(obj: Resource) -> Resource:
     """Return the object with the apiVersion of the newest version of its kind."""
-    hub = hub_of(type(obj))
+    hub = newest_kind_of(type(obj))
     if not obj.kind or not obj.api_version:
-        own = next(kind for kind in scheme().known if kind.type is type(obj))
+        own = next(kind for kind in full_scheme().known if kind.type is type(obj))
         obj = structs.replace(obj, kind=own.kind, api_version=own.api_version)
-    return obj if obj.api_version == hub.api_version else scheme().convert(obj, hub)
+    return obj if obj.api_version == hub.api_version else full_scheme().convert(obj, hub)
 
 
 def _raw_of(obj: Resource) -> RawObject:
@@ -253,7 +253,7 @@ _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """The latest allowed time: dumps can contain any date, and simulated time needs room after it."""
 
 
-def moment_of(snapshot: Snapshot) -> datetime:
+def time_of_snapshot(snapshot: Snapshot) -> datetime:
     """Return when a snapshot was taken: as recorded, or the latest timestamp in its objects."""
     if snapshot.taken_at is not None:
         return min(snapshot.taken_at, _LATEST)

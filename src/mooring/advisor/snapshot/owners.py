@@ -54,7 +54,7 @@ class Owners:
         cls = WORKLOADS.get(key[0])
         return None if cls is None else self._snapshot.find(cls, key[1], key[2])
 
-    def top_of(self, obj: Resource) -> Resource | None:
+    def top_owner_of(self, obj: Resource) -> Resource | None:
         """Return the top workload that owns an object; None if it has no controller, or the snapshot lacks it."""
         key = self.key_of(obj)
         return None if key is None else self.find(key)
@@ -83,4 +83,4 @@ class Owners:
 
 def owners_of(snapshot: Snapshot) -> Owners:
     """Return the owners index of a snapshot; it is built on the first call."""
-    return snapshot.derived(Owners)
+    return snapshot.derive(Owners)

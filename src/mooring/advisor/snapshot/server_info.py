@@ -36,7 +36,7 @@ async def read_server_info(client: Client) -> ServerInfo:
     return ServerInfo(version, gates)
 
 
-async def server_of(client: Client) -> dict[str, Any] | None:
+async def read_server(client: Client) -> dict[str, Any] | None:
     """Return the value of `Snapshot.server` for a live cluster; None if the user may not read `/version`."""
     try:
         found: dict[str, Any] = msgspec.to_builtins(await read_server_info(client))

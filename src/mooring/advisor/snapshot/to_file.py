@@ -13,7 +13,7 @@ from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api import times
 
 
-def write(snapshot: Snapshot, to: IO[bytes]) -> int:
+def write_snapshot(snapshot: Snapshot, to: IO[bytes]) -> int:
     """Write all objects and return their number."""
     head: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "metadata": {}, "missing": dict(snapshot.missing)}
     if snapshot.taken_at is not None:

@@ -11,7 +11,7 @@
 Read next: ``check.py``. The page for users is ``docs/upgrade.md``.
 """
 
-from mooring.advisor.upgrade.check import UpgradeRequest, check
+from mooring.advisor.upgrade.check import UpgradeRequest, check_upgrade
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
 from mooring.advisor.upgrade.helm import helm_manifests, read_releases
 from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
@@ -21,7 +21,7 @@ __all__ = [
     "Rollout",
     "UpgradeCheck",
     "UpgradeRequest",
-    "check",
+    "check_upgrade",
     "drain_all",
     "helm_manifests",
     "read_releases",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mooring.advisor import releases
-from mooring.advisor.lint.reports import count_of
+from mooring.advisor.lint.reports import format_count
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import Crossing, Effect, Finding, ReleaseAudit, steps
 from mooring.advisor.simulate.options import Settings
@@ -35,7 +35,7 @@ class UpgradeRequest:
     """The manifests of Helm releases."""
 
 
-def check(subject: UpgradeRequest, report: ReportProgress | None = None) -> UpgradeCheck:
+def check_upgrade(subject: UpgradeRequest, report: ReportProgress | None = None) -> UpgradeCheck:
     """Audit an upgrade, simulate its drains and search remedies; return the verdict with all results."""
     snapshot, crossing = subject.snapshot, subject.crossing
     up = releases.audit(snapshot, crossing, beside=subject.clients)
@@ -47,15 +47,15 @@ def check(subject: UpgradeRequest, report: ReportProgress | None = None) -> Upgr
     nodes = snapshot.all(Node)
     options = replace(subject.drains, version=str(crossing.end))
     rollout = drain_all(snapshot, options, subject.settings, report=report) if nodes else None
-    skew = tuple(kubelet_skew(nodes, crossing))
-    local = tuple(local_data(snapshot))
-    remedies = list(_preparations(up))
+    skew = tuple(find_kubelet_skew(nodes, crossing))
+    local = tuple(find_local_data(snapshot))
+    remedies = list(_preparation_remedies(up))
     if rollout is not None and rollout.is_complete:
         remedies += RemedySearch(snapshot, rollout, options, subject.settings).run()
-    errors = [*_errors(up, back, helm), *_rollout_errors(rollout)]
+    errors = [*_audit_errors(up, back, helm), *_rollout_errors(rollout)]
     warnings = list(_warnings(up, back, local, rollout))
     for each in skew:
-        reason = f"at {each.release}: {count_of(len(each.nodes), 'kubelet')} of {each.kubelet}: {each.problem}"
+        reason = f"at {each.release}: {format_count(len(each.nodes), 'kubelet')} of {each.kubelet}: {each.problem}"
         if _is_solved_by_steps(each, crossing):
             warnings.append(f"{reason} (as the steps do)")
         else:
@@ -75,16 +75,16 @@ def check(subject: UpgradeRequest, report: ReportProgress | None = None) -> Upgr
         rollout=rollout,
         local_data=local,
         remedies=tuple(remedies),
-        assumptions=tuple(_assumptions(options, rollout.daemon_pods)) if rollout is not None else (),
+        assumptions=tuple(_list_assumptions(options, rollout.daemon_pods)) if rollout is not None else (),
         notes=tuple(dict.fromkeys([*up.notes, *([] if nodes else ["no nodes: no drains were played"])])),
     )
 
 
-def _errors(up: ReleaseAudit, back: ReleaseAudit | None, helm: ReleaseAudit | None) -> Iterator[str]:
+def _audit_errors(up: ReleaseAudit, back: ReleaseAudit | None, helm: ReleaseAudit | None) -> Iterator[str]:
     for audit, text in ((up, "after the upgrade"), (back, "on the way back"), (helm, "in manifests of Helm releases")):
-        count = _count(audit, Severity.ERROR)
+        count = _count_objects(audit, Severity.ERROR)
         if count:
-            yield f"{count_of(count, 'object')} lost, refused or stuck {text}"
+            yield f"{format_count(count, 'object')} lost, refused or stuck {text}"
 
 
 def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         yield f"{len(names)} of {len(rollout.nodes)} nodes cannot be drained: {', '.join(names[:3])}{more}"
     if pending := sum(each.pods for each in rollout.pending):
-        yield f"{count_of(pending, 'pod')} without a node after the drains"
+        yield f"{format_count(pending, 'pod')} without a node after the drains"
     if not rollout.is_complete:
         yield "the drains were interrupted"
 
@@ -105,14 +105,14 @@ def _is_solved_by_steps(skew: Skew, crossing: Crossing) -> bool:
     return skew.release != crossing.releases[0] if crossing.goes_up else skew.is_newer
 
 
-def _preparations(up: ReleaseAudit) -> Iterator[Remedy]:
+def _preparation_remedies(up: ReleaseAudit) -> Iterator[Remedy]:
     """Yield a remedy for each change of objects that the audit requires before the control plane is upgraded."""
     findings = [each for each in up.findings if each.effect is not Effect.SKEW]
-    for step in steps.preparations(findings):
+    for step in steps.preparation_steps(findings):
         shown = step.commands[:_MOST_COMMANDS]
         for command in shown:
             left = len(step.commands) - len(shown) if command is shown[-1] else 0
-            more = f"; {count_of(left, 'other command')} among the steps" if left else ""
+            more = f"; {format_count(left, 'other command')} among the steps" if left else ""
             yield Remedy(step.title, command.run, f"{command.why}{more}")
 
 
@@ -120,28 +120,28 @@ def _warnings(
     up: ReleaseAudit, back: ReleaseAudit | None, local: Sequence[LocalData], rollout: Rollout | None
 ) -> Iterator[str]:
     for audit, text in ((up, "of the upgrade"), (back, "of the way back")):
-        if count := _count(audit, Severity.WARNING):
-            yield f"{count_of(count, 'warning')} {text}"
+        if count := _count_objects(audit, Severity.WARNING):
+            yield f"{format_count(count, 'warning')} {text}"
     if rollout is not None:
         if rollout.interruptions:
             count = len(rollout.interruptions)
-            yield f"{count_of(count, 'workload')} without a ready pod while {'it' if count == 1 else 'they'} move"
+            yield f"{format_count(count, 'workload')} without a ready pod while {'it' if count == 1 else 'they'} move"
         if delays := [each.seconds for each in rollout.blocks if not each.is_final]:
             yield f"budgets delay drains by up to {max(delays):.0f} s"
         if rollout.delayed:
-            pods = count_of(sum(each.pods for each in rollout.delayed), "pod")
+            pods = format_count(sum(each.pods for each in rollout.delayed), "pod")
             yield f"{pods} without a node for a while, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
     if local:
-        yield f"{count_of(len({each.pod for each in local}), 'pod')} with local data or without a controller"
+        yield f"{format_count(len({each.pod for each in local}), 'pod')} with local data or without a controller"
 
 
-def _count(audit: ReleaseAudit | None, level: Severity) -> int:
+def _count_objects(audit: ReleaseAudit | None, level: Severity) -> int:
     """Count objects with findings of a level, except kubelets, whose versions are checked for every release."""
     findings = audit.findings if audit is not None else ()
     return len({each.object for each in findings if each.level is level and each.effect is not Effect.SKEW})
 
 
-def _assumptions(options: DrainOptions, daemon_pods: int) -> Iterator[str]:
+def _list_assumptions(options: DrainOptions, daemon_pods: int) -> Iterator[str]:
     missing = options.unavailable
     way = f"{missing} at a time, in place"
     if options.surge:
@@ -157,14 +157,14 @@ def _assumptions(options: DrainOptions, daemon_pods: int) -> Iterator[str]:
     else:
         yield f"a drain is given up after {options.timeout_seconds:.0f} s; the node stays cordoned"
     if daemon_pods:
-        yield f"{count_of(daemon_pods, 'pod')} of DaemonSets stop and start with their node"
+        yield f"{format_count(daemon_pods, 'pod')} of DaemonSets stop and start with their node"
 
 
 _MIRROR = "kubernetes.io/config.mirror"
 _HOSTNAME = "kubernetes.io/hostname"
 
 
-def local_data(snapshot: Snapshot) -> Iterator[LocalData]:
+def find_local_data(snapshot: Snapshot) -> Iterator[LocalData]:
     """Yield pods that a drain refuses without a flag, that lose local data, or that can only return to their node."""
     for pod in snapshot.all(Pod):
         if not pod.spec.node_name or has_ended(pod) or _MIRROR in pod.metadata.annotations:
@@ -201,7 +201,7 @@ def _is_local(volume: PersistentVolume) -> bool:
     return any(each.key == _HOSTNAME for term in terms for each in term.match_expressions)
 
 
-def kubelet_skew(nodes: Iterable[Node], crossing: Crossing) -> Iterator[Skew]:
+def find_kubelet_skew(nodes: Iterable[Node], crossing: Crossing) -> Iterator[Skew]:
     """Yield kubelet versions that the API server of a release on the way does not support."""
     by_version: dict[str, list[str]] = {}
     for node in nodes:

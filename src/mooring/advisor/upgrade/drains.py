@@ -21,7 +21,7 @@ from msgspec import structs
 
 from mooring.advisor.simulate.applying import with_unschedulable
 from mooring.advisor.simulate.evictions import is_drainable
-from mooring.advisor.simulate.manifests import with_name
+from mooring.advisor.simulate.manifests import with_node_name
 from mooring.advisor.simulate.node_pools import GROUP_LABELS
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
@@ -72,7 +72,7 @@ class DrainOptions:
 
 
 @dataclass(slots=True)
-class _Draining:
+class _NodeDrainState:
     """The state of one node during its drain and upgrade."""
 
     name: str
@@ -97,7 +97,7 @@ def drain_all(
     report: ReportProgress | None = None,
 ) -> Rollout:
     """Simulate the drain and upgrade of all nodes, pool by pool. After KeyboardInterrupt the result is incomplete."""
-    settings = replace(settings, start_time=start_times(snapshot, options.start_seconds))
+    settings = replace(settings, start_time=build_start_time(snapshot, options.start_seconds))
     rollout = _NodeRollout(snapshot, options, settings, report)
     with suppress(KeyboardInterrupt):
         rollout.run()
@@ -114,7 +114,7 @@ def pools_of(nodes: Iterable[Node], label: str = "") -> dict[str, list[Node]]:
     return dict(sorted(pools.items(), key=lambda each: natural_key(each[0])))
 
 
-def start_times(snapshot: Snapshot, default: float) -> StartTime:
+def build_start_time(snapshot: Snapshot, default: float) -> StartTime:
     """Return a function for the start time of pods: the median of the workload's pods in the snapshot, or the default.
 
     Pods of a workload without a ready pod are assumed never to become ready.
@@ -145,11 +145,11 @@ class _NodeRollout:
         self._report = report
         self._doing = "starting"
         self._scheduling = Scheduling(self._world, self._progress)
-        self._time = TimePassing(self._world, self._work)
+        self._time = TimePassing(self._world, self._work_until_idle)
         self._start_time = settings.start_time
         self._queue: list[tuple[str, Node]] = []
-        self._active: list[_Draining] = []
-        self._done: list[_Draining] = []
+        self._active: list[_NodeDrainState] = []
+        self._done: list[_NodeDrainState] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0
         self._surge_ready = 0
@@ -176,7 +176,7 @@ class _NodeRollout:
     def run(self) -> None:
         world = self._world
         world.begin(keep_pending=False)
-        self._work()
+        self._work_until_idle()
         self._time.settle()
         self._pending_before = frozenset(key for key, pod in world.pods.items() if not pod.node)
         self._begun, self._start = True, self._now
@@ -197,12 +197,12 @@ class _NodeRollout:
         self._surge_left = len(self._queue) if self._options.surge else 0
         for _, node in self._queue[: self._options.surge]:
             self._order_surge_node(node)
-        self._work()
+        self._work_until_idle()
         while self._queue or self._active:
             self._advance_to(self._events[0][0])  # there is one, because every active drain has a timeout
             _, _, act = heapq.heappop(self._events)
             act()
-            self._work()
+            self._work_until_idle()
 
     def _advance_to(self, moment: float) -> None:
         """Advance virtual time to a moment, or to an earlier event that was scheduled on the way."""
@@ -211,48 +211,48 @@ class _NodeRollout:
             moment = self._events[0][0]
         self._world.clock.advance(moment)
 
-    def _work(self) -> None:
+    def _work_until_idle(self) -> None:
         """Schedule pods, and begin and finish drains, until nothing more is possible at the current time."""
         while True:
             self._scheduling.run_with_controllers()
-            if not self._begun or not self._step():
+            if not self._begun or not self._advance_drains():
                 break
         self._record_pods()
         self._record_outages()
         self._progress()
 
-    def _step(self) -> bool:
+    def _advance_drains(self) -> bool:
         """Finish the drains of empty nodes and begin those of others; return whether any began or finished."""
         changed = False
         self._count_evictions()
         for each in list(self._active):
             self._watch_blocks(each)
-            if each.drained is None and not self._drainable(each.name):
-                self._finish(each)
+            if each.drained is None and not self._drainable_pods(each.name):
+                self._finish_drain(each)
                 changed = True
         limit = self._options.unavailable + self._surge_ready
         while self._queue and len(self._active) < limit:
-            self._begin(*self._queue.pop(0))
+            self._begin_drain(*self._queue.pop(0))
             changed = True
         return changed
 
     # -- one node
 
-    def _begin(self, pool: str, node: Node) -> None:
+    def _begin_drain(self, pool: str, node: Node) -> None:
         name = node.metadata.name
         info = self._world.engine.cluster.node(name)
         if info is None:
             return
         self._doing = f"draining {name}"
-        each = _Draining(name, pool, self._now, info.node)
+        each = _NodeDrainState(name, pool, self._now, info.node)
         self._active.append(each)
         self._world.put_node(with_unschedulable(info.node, unschedulable=True))
         self._world.drains.begin(name)
         if self._options.force_seconds is not None:
-            self._schedule(self._options.force_seconds, partial(self._delete_blocked, each))
-        self._schedule(self._options.timeout_seconds, partial(self._give_up, each))
+            self._schedule_event(self._options.force_seconds, partial(self._delete_blocked, each))
+        self._schedule_event(self._options.timeout_seconds, partial(self._give_up, each))
 
-    def _finish(self, each: _Draining) -> None:
+    def _finish_drain(self, each: _NodeDrainState) -> None:
         """Upgrade the empty node in place, or delete it if a new node has replaced it."""
         each.drained = self._now
         self._world.drains.end(each.name)
@@ -264,15 +264,15 @@ class _NodeRollout:
             self._surge_ready -= 1
             self._order_surge_node(each.template)
         else:
-            self._schedule(self._options.node_seconds, lambda: self._restore_upgraded_node(each))
+            self._schedule_event(self._options.node_seconds, lambda: self._restore_upgraded_node(each))
 
-    def _restore_upgraded_node(self, each: _Draining) -> None:
+    def _restore_upgraded_node(self, each: _NodeDrainState) -> None:
         each.ready = self._now
         node = _with_kubelet(each.template, self._options.version)
         self._world.put_node(with_unschedulable(node, unschedulable=each.template.spec.unschedulable))
         self._end_drain(each)
 
-    def _give_up(self, each: _Draining) -> None:
+    def _give_up(self, each: _NodeDrainState) -> None:
         if each.is_over or each.drained is not None:
             return
         self._world.drains.end(each.name)
@@ -280,14 +280,14 @@ class _NodeRollout:
         self._close_blocks(each, is_final=True)
         self._end_drain(each)
 
-    def _delete_blocked(self, each: _Draining) -> None:
+    def _delete_blocked(self, each: _NodeDrainState) -> None:
         if each.is_over or each.drained is not None:
             return
-        for pod in self._drainable(each.name):
+        for pod in self._drainable_pods(each.name):
             each.forced += 1
             self._world.evict(pod, "deleted by force")
 
-    def _end_drain(self, each: _Draining) -> None:
+    def _end_drain(self, each: _NodeDrainState) -> None:
         each.is_over = True
         each.ended = self._now
         self._active.remove(each)
@@ -297,12 +297,12 @@ class _NodeRollout:
         """Schedule the arrival of a surge node, a copy of this node, unless the pool has had all its surge nodes."""
         if self._surge_left:
             self._surge_left -= 1
-            self._schedule(self._options.node_seconds, partial(self._add_surge_node, like))
+            self._schedule_event(self._options.node_seconds, partial(self._add_surge_node, like))
 
     def _add_surge_node(self, like: Node) -> None:
         """Add a surge node: an upgraded copy of this node, as an autoscaling group does."""
         self._order += 1
-        node = _with_kubelet(with_name(like, f"{like.metadata.name}-new-{self._order}"), self._options.version)
+        node = _with_kubelet(with_node_name(like, f"{like.metadata.name}-new-{self._order}"), self._options.version)
         self._world.put_node(with_unschedulable(node, unschedulable=False))
         self._surge_ready += 1
 
@@ -312,14 +312,14 @@ class _NodeRollout:
     def _now(self) -> float:
         return self._world.clock.monotonic()
 
-    def _schedule(self, seconds: float, act: Callable[[], None]) -> None:
+    def _schedule_event(self, seconds: float, act: Callable[[], None]) -> None:
         self._order += 1
         heapq.heappush(self._events, (self._now + seconds, self._order, act))
 
-    def _drainable(self, node: str) -> list[SimulatedPod]:
+    def _drainable_pods(self, node: str) -> list[SimulatedPod]:
         return [pod for pod in self._world.pods_on(node) if is_drainable(pod)]
 
-    def _watch_blocks(self, each: _Draining) -> None:
+    def _watch_blocks(self, each: _NodeDrainState) -> None:
         refused = {key: found for key, found in self._world.drains.refused.items() if found[0].node == each.name}
         for key, (pod, message) in refused.items():
             each.waiting.setdefault(key, (pod, message, self._now))
@@ -327,12 +327,14 @@ class _NodeRollout:
             pod, message, since = each.waiting.pop(key)
             self._add_block(each, pod, message, since, is_final=False)
 
-    def _close_blocks(self, each: _Draining, *, is_final: bool) -> None:
+    def _close_blocks(self, each: _NodeDrainState, *, is_final: bool) -> None:
         for pod, message, since in each.waiting.values():
             self._add_block(each, pod, message, since, is_final=is_final)
         each.waiting.clear()
 
-    def _add_block(self, each: _Draining, pod: SimulatedPod, message: str, since: float, *, is_final: bool) -> None:
+    def _add_block(
+        self, each: _NodeDrainState, pod: SimulatedPod, message: str, since: float, *, is_final: bool
+    ) -> None:
         seconds = round(self._now - since, 3)
         if seconds or is_final:
             budgets = sorted(entry.budget.metadata.name for entry in self._world.budgets.budgets_of(pod))
@@ -388,7 +390,7 @@ class _NodeRollout:
     # -- the result
 
     def result(self) -> Rollout:
-        nodes = [_drain_of(each, self._start) for each in (*self._done, *self._active)]
+        nodes = [_to_node_drain(each, self._start) for each in (*self._done, *self._active)]
         finished = [each.ended - self._start for each in self._done]
         # Pods of DaemonSets are deleted only with their node.
         evicted = (each for each in self._world.record.evictions if is_drainable(each.pod))
@@ -397,7 +399,7 @@ class _NodeRollout:
             seconds=round(max(finished, default=0.0), 3),
             nodes=tuple(nodes),
             blocks=tuple(self._blocks),
-            pending=self._pending(),
+            pending=self._pending_at_end(),
             delayed=tuple(
                 Pending(workload=name, pods=count, message="", seconds=round(longest, 3))
                 for name, (count, longest) in sorted(self._delays.items(), key=lambda each: -each[1][1])
@@ -412,7 +414,7 @@ class _NodeRollout:
             is_complete=self._is_complete,
         )
 
-    def _pending(self) -> tuple[Pending, ...]:
+    def _pending_at_end(self) -> tuple[Pending, ...]:
         """Return, by workload and reason, the pods that had a node before the drains and are pending at the end."""
         found = Counter(
             (pod.owner_name or pod.name, self._world.message_of(pod))
@@ -433,7 +435,7 @@ class _NodeRollout:
         return (*ended, *found)
 
 
-def _drain_of(each: _Draining, start: float) -> NodeDrain:
+def _to_node_drain(each: _NodeDrainState, start: float) -> NodeDrain:
     started, drained, ready = (
         None if moment is None else round(moment - start, 3) for moment in (each.started, each.drained, each.ready)
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from mooring.advisor.snapshot import RawObject, Snapshot, SnapshotError, dump
-from mooring.advisor.snapshot.objects import not_allowed
+from mooring.advisor.snapshot.objects import format_not_allowed
 from mooring.api.core_v1 import Secret
 from mooring.api.errors import Forbidden
 from mooring.api.meta_v1 import Resource
@@ -41,7 +41,7 @@ async def read_releases(client: Client) -> Snapshot:
     try:
         return Snapshot("Helm releases", (await client.list(Secret, field_selector=f"type={_TYPE}")).items)
     except Forbidden as refused:
-        return Snapshot("Helm releases", missing={"secrets": not_allowed(refused)})
+        return Snapshot("Helm releases", missing={"secrets": format_not_allowed(refused)})
 
 
 def helm_manifests(snapshot: Snapshot) -> tuple[Snapshot | None, tuple[str, ...]]:
@@ -54,7 +54,7 @@ def helm_manifests(snapshot: Snapshot) -> tuple[Snapshot | None, tuple[str, ...]
         if secret.type != _TYPE:
             continue
         try:
-            release = _decode(secret)
+            release = _decode_release(secret)
         except (ValueError, OSError, EOFError, zlib.error, msgspec.DecodeError) as problem:
             notes.append(f"the Helm release {secret.metadata.namespace}/{secret.metadata.name} is not read: {problem}")
             continue
@@ -80,7 +80,7 @@ def helm_manifests(snapshot: Snapshot) -> tuple[Snapshot | None, tuple[str, ...]
     return Snapshot("Helm releases", objects, raw), tuple(notes)
 
 
-def _decode(secret: Secret) -> _Release:
+def _decode_release(secret: Secret) -> _Release:
     packed = base64.b64decode(secret.data.get("release", b""))
     with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
         unpacked = stream.read(_MAX_BYTES + 1)

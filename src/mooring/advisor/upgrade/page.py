@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 from mooring.advisor.simulate.clock import format_seconds
-from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
-from mooring.advisor.simulate.html.page import document
-from mooring.advisor.simulate.html.pictures import anchor_at, line_chart, rect, svg, text_at
+from mooring.advisor.simulate.html.markup import Markup, card, concat, figures, legend, table, tag
+from mooring.advisor.simulate.html.page import render_document
+from mooring.advisor.simulate.html.pictures import anchor_at, draw_line_chart, rect, svg, text_at
 from mooring.advisor.upgrade import reports
 from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
 
@@ -14,23 +14,28 @@ _MOST_BARS = 200
 _MOST_ROWS = 500
 
 
-def page(result: UpgradeCheck) -> str:
+def render_page(result: UpgradeCheck) -> str:
     """Return the HTML page of an upgrade check."""
-    body = together(
-        tag("header", tag("h1", reports.headline(result)), tag("p", result.cluster, class_="soft"), _figures(result)),
-        tag("main", *sections(result), _pods(result.rollout) if result.rollout is not None else ""),
+    body = concat(
+        tag(
+            "header",
+            tag("h1", reports.format_headline(result)),
+            tag("p", result.cluster, class_="soft"),
+            _render_figures(result),
+        ),
+        tag("main", *render_sections(result), _draw_pending_pods(result.rollout) if result.rollout is not None else ""),
         tag("footer", "Played by Mooring in virtual time. Nothing was changed."),
     )
-    return document(f"Upgrade check: {result.from_version} to {result.to_version}", body)
+    return render_document(f"Upgrade check: {result.from_version} to {result.to_version}", body)
 
 
-def sections(result: UpgradeCheck) -> list[Markup]:
+def render_sections(result: UpgradeCheck) -> list[Markup]:
     """Return the cards of the page, for the report and for the dashboard."""
     reasons = tag("ul", *(tag("li", reason) for reason in result.reasons)) if result.reasons else ""
-    found = [card("Verdict", tag("p", tag("b", reports.headline(result))), reasons)]
+    found = [card("Verdict", tag("p", tag("b", reports.format_headline(result))), reasons)]
     if result.rollout is not None and result.rollout.nodes:
-        found.append(card("Timeline", timeline(result.rollout)))
-    for title, (header, rows) in reports.tables(result):
+        found.append(card("Timeline", draw_timeline(result.rollout)))
+    for title, (header, rows) in reports.build_tables(result):
         found.append(card(title, table(header, rows[:_MOST_ROWS])))
     if result.steps:
         steps = [
@@ -48,7 +53,7 @@ def sections(result: UpgradeCheck) -> list[Markup]:
     return found
 
 
-def timeline(rollout: Rollout) -> Markup:
+def draw_timeline(rollout: Rollout) -> Markup:
     """Draw a bar for each node: its drain, and its upgrade until it is ready."""
     nodes = rollout.nodes[:_MOST_BARS]
     end = max([rollout.seconds, *(each.ready or each.started for each in nodes)], default=0.0) or 1.0
@@ -63,10 +68,10 @@ def timeline(rollout: Rollout) -> Markup:
         drawn.append(text_at(_LEFT - 6, top + 12, each.node, "end"))
         drained = each.drained if each.drained is not None else end
         drawn.append(
-            _bar(at(each.started), at(drained), top, "var(--two)" if each.drained is not None else "var(--h9)")
+            _draw_bar(at(each.started), at(drained), top, "var(--two)" if each.drained is not None else "var(--h9)")
         )
         if each.drained is not None and each.ready is not None:
-            drawn.append(_bar(at(each.drained), at(each.ready), top, "var(--one)"))
+            drawn.append(_draw_bar(at(each.drained), at(each.ready), top, "var(--one)"))
     drawn += [
         text_at(at(end * part), height - 8, format_seconds(end * part), anchor_at(part))
         for part in (0, 0.25, 0.5, 0.75, 1)
@@ -78,24 +83,24 @@ def timeline(rollout: Rollout) -> Markup:
     picture = svg(_WIDTH, height, "Drains over time", text, *drawn)
     shown = "" if len(nodes) == len(rollout.nodes) else f" The first {len(nodes)} nodes are shown."
     key = legend((("two", "drain"), ("one", "upgrade"), ("h9", "blocked")))
-    return together(tag("p", f"{text}.{shown}", class_="soft"), picture, key)
+    return concat(tag("p", f"{text}.{shown}", class_="soft"), picture, key)
 
 
-def _bar(left: float, right: float, top: float, colour: str) -> Markup:
+def _draw_bar(left: float, right: float, top: float, colour: str) -> Markup:
     return rect(left, top + 3, max(right - left, 1.0), _ROW - 6, colour)
 
 
-def _pods(rollout: Rollout) -> Markup:
+def _draw_pending_pods(rollout: Rollout) -> Markup:
     points = [(moment, float(pending)) for moment, _, pending in rollout.timeline]
     if not any(pending for _, pending in points):
         return card("Pods without a node", tag("p", "No pod waits for a node at any time.", class_="soft"))
     stepped = [point for before, after in pairwise(points) for point in (before, (after[0], before[1]))]
     stepped += [points[-1], (max(rollout.seconds, points[-1][0]), points[-1][1])]
-    chart = line_chart("Pods without a node", {"pending": stepped}, format_seconds, lambda value: f"{value:.0f}")
+    chart = draw_line_chart("Pods without a node", {"pending": stepped}, format_seconds, lambda value: f"{value:.0f}")
     return card("Pods without a node", chart)
 
 
-def _figures(result: UpgradeCheck) -> Markup:
+def _render_figures(result: UpgradeCheck) -> Markup:
     rollout = result.rollout
     shown: list[tuple[object, int | None, str]] = []
     if rollout is not None:

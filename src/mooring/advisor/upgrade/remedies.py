@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from mooring.advisor.lint.reports import count_of
+from mooring.advisor.lint.reports import format_count
 from mooring.advisor.simulate.applying import join_names
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
@@ -121,9 +121,9 @@ class RemedySearch:
 
     def _budget_changes(self, namespace: str, name: str, owner: str) -> Iterator[_Change]:
         """Yield two changes for a blocking budget: more replicas of the workload, or one allowed disruption."""
-        workload = self._workload(owner)
+        workload = self._find_workload(owner)
         if workload is not None:
-            yield _scale_change(workload, _replicas(workload) + 1, "keeps enough pods while one moves")
+            yield _scale_change(workload, _replicas_of(workload) + 1, "keeps enough pods while one moves")
         budget = self.snapshot.find(PodDisruptionBudget, namespace, name)
         if budget is not None:
             spec = structs.replace(budget.spec, min_available=None, max_unavailable=1)
@@ -145,7 +145,8 @@ class RemedySearch:
         """Return a remedy for pods that end pending: the changes found so far, or else one more node."""
         count = sum(each.pods for each in self.rollout.pending)
         problem = (
-            f"{count_of(count, 'pod')} of {join_names([each.workload for each in self.rollout.pending])} end pending"
+            f"{format_count(count, 'pod')} of {join_names([each.workload for each in self.rollout.pending])}"
+            " end pending"
         )
         if self._found and not self._simulate(self.options).pending:
             command = " && ".join(each.command for each in self._found)
@@ -155,7 +156,7 @@ class RemedySearch:
         flags = f" --pool-label {shlex.quote(self.options.pool_label)}" if self.options.pool_label else ""
         command = f"mooring upgrade-check --to {self.options.version} --surge {surge}{flags}"
         if not played.pending:
-            effect = f"let the pool make {count_of(surge, 'new node')} before old ones go"
+            effect = f"let the pool make {format_count(surge, 'new node')} before old ones go"
             return Remedy(problem, command, effect, is_verified=True)
         left = sum(each.pods for each in played.pending)
         kind, _, path = self.rollout.pending[0].workload.rpartition(" ")
@@ -170,21 +171,21 @@ class RemedySearch:
         for move in self.rollout.moves:
             nodes.setdefault(move.owner, set()).add(move.node)
         for number, each in enumerate(self.rollout.interruptions):
-            workload = self._workload(each.workload)
+            workload = self._find_workload(each.workload)
             if workload is None:
                 continue
             seconds = each.longest_seconds
             down = "does not run again" if seconds is None else f"stops for {seconds:.0f} s"
             changes = list(_availability_changes(workload))
             yield _Problem(
-                f"{each.workload} {down}, {count_of(each.times, 'time')}",
+                f"{each.workload} {down}, {format_count(each.times, 'time')}",
                 frozenset(nodes[each.workload]),
                 partial(_keeps_running, each.workload),
                 iter(changes if number < _MOST_WORKLOADS else ()),
                 replace(changes[0], effect=changes[0].effect if number >= _MOST_WORKLOADS else "it does not suffice"),
             )
 
-    def _workload(self, owner: str) -> Any:
+    def _find_workload(self, owner: str) -> Any:
         """Return the workload object with a display name such as `Deployment default/web`; None if there is none."""
         kind, _, path = owner.partition(" ")
         namespace, _, name = path.partition("/")
@@ -209,7 +210,7 @@ def _budgets_of(block: Block) -> tuple[str, ...]:
     return (block.pod.partition("/")[0], *block.budgets)
 
 
-def _replicas(workload: Any) -> int:
+def _replicas_of(workload: Any) -> int:
     return 1 if workload.spec.replicas is None else int(workload.spec.replicas)
 
 
@@ -222,7 +223,7 @@ def _scale_change(workload: Any, replicas: int, effect: str) -> _Change:
 
 def _availability_changes(workload: Any) -> Iterator[_Change]:
     """Yield changes that keep a workload running: a second replica, a disruption budget, or both."""
-    is_single = _replicas(workload) == 1
+    is_single = _replicas_of(workload) == 1
     more = _scale_change(workload, 2, "runs on while one pod moves") if is_single else None
     if more is not None:
         yield more

@@ -15,19 +15,19 @@ Row = tuple[str, ...]
 Table = tuple[Row, list[Row]]
 
 
-def headline(result: UpgradeCheck) -> str:
+def format_headline(result: UpgradeCheck) -> str:
     """Return the verdict in a sentence."""
     drained = result.rollout
     drains = f"; {len(drained.nodes)} nodes in {format_seconds(drained.seconds)}" if drained else ""
     return f"{result.from_version} to {result.to_version}: {result.verdict}{drains}"
 
 
-def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+def format_lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     """Yield the lines of the report for a terminal: the verdict, the changes to make before, then details."""
-    text = one_line(f"{result.cluster}, {headline(result)}")
+    text = one_line(f"{result.cluster}, {format_headline(result)}")
     yield paint(text, "good" if result.verdict == "passes" else "bad")
     yield from (f"  - {one_line(reason)}" for reason in result.reasons)
-    for title, (header, rows) in tables(result):
+    for title, (header, rows) in build_tables(result):
         yield ""
         yield paint(title, "title")
         shown = rows if wide else rows[:_MOST_ROWS]
@@ -39,12 +39,16 @@ def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator
     yield from (paint(f"Assumed: {each}", "quiet") for each in result.assumptions)
 
 
-def markdown(result: UpgradeCheck) -> str:
+def format_markdown(result: UpgradeCheck) -> str:
     """Return the report of an upgrade check as Markdown."""
-    parts = [f"## Upgrade check: {headline(result)}", *(f"- {_cell(reason)}" for reason in result.reasons), ""]
-    for title, (header, rows) in tables(result):
+    parts = [
+        f"## Upgrade check: {format_headline(result)}",
+        *(f"- {_escape_cell(reason)}" for reason in result.reasons),
+        "",
+    ]
+    for title, (header, rows) in build_tables(result):
         parts += [f"### {title}", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-        parts += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows[: 5 * _MOST_ROWS]]
+        parts += ["| " + " | ".join(_escape_cell(value) for value in row) + " |" for row in rows[: 5 * _MOST_ROWS]]
         parts += [f"\n{len(rows) - 5 * _MOST_ROWS} more rows are left out.", ""] if len(rows) > 5 * _MOST_ROWS else [""]
     if result.steps:
         parts += ["### Steps", *_markdown_steps(result), ""]
@@ -52,7 +56,7 @@ def markdown(result: UpgradeCheck) -> str:
     return "\n".join(parts) + "\n"
 
 
-def tables(result: UpgradeCheck) -> Iterator[tuple[str, Table]]:
+def build_tables(result: UpgradeCheck) -> Iterator[tuple[str, Table]]:
     """Yield the non-empty tables of the report, with their titles."""
     for title, header, rows in _every_table(result):
         if rows:
@@ -66,7 +70,7 @@ def _every_table(result: UpgradeCheck) -> Iterator[tuple[str, Row, list[Row]]]:
     yield "Change before the upgrade", ("Problem", "Command", "Effect", "Played"), rows
     for audit, title in ((result.up, "After the upgrade"), (result.back, "On the way back"), (result.helm, "Helm")):
         if audit is not None:
-            yield title, ("Severity", "Object", "Field", "What happens"), _findings(audit)
+            yield title, ("Severity", "Object", "Field", "What happens"), _finding_rows(audit)
     rows = [(each.release, each.kubelet, str(len(each.nodes)), each.problem) for each in result.skew]
     yield "Kubelets on the way", ("API server", "Kubelet", "Nodes", "Problem"), rows
     if result.rollout is not None:
@@ -85,7 +89,7 @@ def _rollout_tables(rollout: Rollout) -> Iterator[tuple[str, Row, list[Row]]]:
     yield "Pods without a node at the end", ("Workload", "Pods", "Why"), rows
     rows = [(each.workload, str(each.pods), format_seconds(each.seconds or 0)) for each in rollout.delayed]
     yield "Pods that wait for a node meanwhile", ("Workload", "Pods", "Up to"), rows
-    rows = [(each.workload, str(each.times), _duration(each.longest_seconds)) for each in rollout.interruptions]
+    rows = [(each.workload, str(each.times), _format_duration(each.longest_seconds)) for each in rollout.interruptions]
     yield "Workloads without a ready pod meanwhile", ("Workload", "Times", "Down up to"), rows
     rows = [
         (
@@ -104,11 +108,11 @@ def _rollout_tables(rollout: Rollout) -> Iterator[tuple[str, Row, list[Row]]]:
     yield "Pods that move", ("At", "Pod", "Of", "From", "To"), rows
 
 
-def _duration(seconds: float | None) -> str:
+def _format_duration(seconds: float | None) -> str:
     return "not again" if seconds is None else format_seconds(seconds)
 
 
-def _findings(audit: ReleaseAudit) -> list[Row]:
+def _finding_rows(audit: ReleaseAudit) -> list[Row]:
     """Return the table rows of errors and warnings; objects that differ only in name share a row."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(audit.findings, key=lambda each: -each.level):
@@ -124,12 +128,12 @@ def _findings(audit: ReleaseAudit) -> list[Row]:
 
 def _markdown_steps(result: UpgradeCheck) -> Iterable[str]:
     for number, step in enumerate(result.steps, 1):
-        yield f"{number}. {_cell(step.title)}" + (f" ({_cell(step.because)})" if step.because else "")
+        yield f"{number}. {_escape_cell(step.title)}" + (f" ({_escape_cell(step.because)})" if step.because else "")
         for command in step.commands:
-            yield f"   - `{command.run}`" + (f": {_cell(command.why)}" if command.why else "")
+            yield f"   - `{command.run}`" + (f": {_escape_cell(command.why)}" if command.why else "")
         if step.rollback:
-            yield f"   - *back*: {_cell(step.rollback)}"
+            yield f"   - *back*: {_escape_cell(step.rollback)}"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return one_line(text).replace("|", "\\|").replace("<", "&lt;")

@@ -36,11 +36,11 @@ def dump(*, source: ClusterSource, file: Path) -> None:
       mooring explain pod shop/web --from cluster.json
       mooring dump --kubeconfig prod.kubeconfig | gzip > prod.json.gz
     """
-    from mooring.advisor.snapshot.to_file import write
+    from mooring.advisor.snapshot.to_file import write_snapshot
 
     snapshot = source.read()
     with _open_atomically(file) as stream:
-        count = write(snapshot, stream)
+        count = write_snapshot(snapshot, stream)
     where = "standard output" if str(file) == "-" else click.format_filename(file)
     click.echo(f"{count:,} objects of {source.origin} are in {where}", err=True)
     sys.exit(INCOMPLETE if snapshot.forbidden else 0)

@@ -185,7 +185,7 @@ class _Question(msgspec.Struct, frozen=True):
         from mooring.advisor.explain import explain, overview
 
         if not self.name and self.file is None:
-            if why := snapshot.unread("pods"):
+            if why := snapshot.why_unread("pods"):
                 raise click.ClickException(f"the pods of {snapshot.origin} could not be read ({why})")
             space, remedies = self.space, self.suggestions > 0
             return overview(
@@ -270,12 +270,12 @@ def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, st
 
 async def _explain_changes(question: _Question) -> None:
     from mooring.advisor.snapshot import SnapshotError
-    from mooring.advisor.snapshot.following import following
+    from mooring.advisor.snapshot.following import follow_snapshots
 
     before = None
     try:
         async with question.source.client() as client:
-            async for snapshot in following(
+            async for snapshot in follow_snapshots(
                 client, question.source.origin, _explained_kinds(), _PAUSE_SECONDS, question.source.namespace
             ):
                 component, _ = snapshot_component(snapshot, question.running)

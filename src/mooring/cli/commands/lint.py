@@ -12,7 +12,7 @@ import click
 
 from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules, runner, sources
 from mooring.advisor.lint.cluster import read_nodes
-from mooring.advisor.lint.facts import ClusterFacts, facts_of, served_by
+from mooring.advisor.lint.facts import ClusterFacts, facts_of, read_served_kinds
 from mooring.advisor.lint.sources import Source, UnreadableError
 from mooring.advisor.policies.evaluation import POLICIES
 from mooring.api.core_v1 import LimitRange, Namespace, Node, ResourceQuota
@@ -128,7 +128,7 @@ def lint(
         settings = Settings(
             running, parse_runtime_config(runtime_config), nodes, facts, disable, strict, kubernetes or ""
         )
-        report = runner.run(found, settings, sys.stdin.buffer, jobs or cores())
+        report = runner.lint_files(found, settings, sys.stdin.buffer, jobs or cores())
     except SchemeError as error:
         raise click.UsageError(str(error)) from error
     except BrokenProcessPool as error:
@@ -140,10 +140,10 @@ def lint(
         case format_ if format_ in FORMATS:
             print_report(report, format_, "mooring lint", rules.RULES, threshold=threshold)
         case _:
-            lines = reports.lines(report, lambda text, severity: click.style(text, fg=_COLOURS[severity]))
+            lines = reports.format_lines(report, lambda text, severity: click.style(text, fg=_COLOURS[severity]))
             click.echo("".join(f"{line}\n" for line in lines), nl=False)
-            click.echo(reports.summary(report), err=True)
-    worst = report.worst()
+            click.echo(reports.format_summary(report), err=True)
+    worst = report.worst_severity()
     sys.exit(1 if worst is not None and worst >= threshold else 0)
 
 
@@ -151,7 +151,7 @@ def _find_sources(paths: tuple[str, ...]) -> list[Source]:
     missing = [path for path in paths if path != sources.STDIN and not os.path.lexists(path)]
     if missing:
         raise click.UsageError(f"{click.format_filename(missing[0])} does not exist")
-    found = list(sources.find(paths))
+    found = list(sources.find_sources(paths))
     if not found:
         raise click.UsageError(f"there are no *.yaml, *.yml or *.json files in {', '.join(paths)}")
     return found
@@ -161,7 +161,7 @@ def _read_nodes_file(file: str | None) -> tuple[Node, ...] | None:
     if file is None:
         return None
     try:
-        return read_nodes(sources.read(Source(file), sys.stdin.buffer))
+        return read_nodes(sources.read_source(Source(file), sys.stdin.buffer))
     except (NodesError, UnreadableError) as error:
         raise click.UsageError(f"--nodes {click.format_filename(file)}: {error}") from error
 
@@ -182,7 +182,7 @@ def _read_facts(source: ClusterSource, running: Component) -> tuple[Component, C
     snapshot = source.read(_KINDS, raw=False) if live else source.read()
     component, notes = snapshot_component(snapshot, running, is_cluster=not live)
     show_notes(notes)
-    return component, facts_of(snapshot, ask_server(source, served_by)) if live else facts_of(snapshot)
+    return component, facts_of(snapshot, ask_server(source, read_served_kinds)) if live else facts_of(snapshot)
 
 
 def _component_of_release(kubernetes: str) -> Component:
@@ -192,4 +192,4 @@ def _component_of_release(kubernetes: str) -> Component:
         crossing = Crossing.between(kubernetes, kubernetes)
     except CrossingError as error:
         raise click.UsageError(str(error).replace("--from-version", "--kubernetes")) from error
-    return crossing.component(crossing.end)
+    return crossing.component_of(crossing.end)

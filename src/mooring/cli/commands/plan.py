@@ -65,12 +65,12 @@ def plan(
     """
     from mooring.advisor import plan as package
     from mooring.advisor.plan import reports
-    from mooring.advisor.simulate import ScenarioError, kinds_of_interest
+    from mooring.advisor.simulate import ScenarioError, kinds_to_read
 
     try:
         objects = _read_manifests(paths)
         with defer_collection(), SimulationProgress() as report:
-            snapshot = source.read(kinds_of_interest(), raw=bool(pools))
+            snapshot = source.read(kinds_to_read(), raw=bool(pools))
             running, notes = snapshot_component(snapshot, running)
             answers = {} if offline or not source.is_live else _dry_runs(source, objects)
             found = package.plan(
@@ -86,9 +86,9 @@ def plan(
     if output in ("json", "yaml"):
         print_data(found.tree(), output)
     elif output == "markdown":
-        click.echo(reports.markdown(found), nl=False)
+        click.echo(reports.format_markdown(found), nl=False)
     else:
-        print_lines(reports.lines(found, paint, wide=output == "wide"))
+        print_lines(reports.format_lines(found, paint, wide=output == "wide"))
     sys.exit(found.exit_code)
 
 

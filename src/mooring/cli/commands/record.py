@@ -54,7 +54,7 @@ def record(
     except (TraceError, OSError) as problem:
         raise click.ClickException(str(problem)) from problem
     recorder = Recorder(trace.write, trace.now, pseudonyms)
-    recorder.learn(trace.earlier)
+    recorder.restore_state(trace.earlier)
     try:
         asyncio.run(_record_changes(source, recorder, seconds))
     except TraceError as problem:
@@ -79,4 +79,4 @@ async def _record_changes(source: ClusterSource, recorder: "Recorder", seconds: 
         except (ClientError, StatusError) as problem:
             raise click.ClickException(f"cannot read {source.origin}: {problem}") from problem
         click.echo(f"Recording {source.origin}; Ctrl-C ends it.", err=True)
-        await recording.record(client, recorder, stop.stopped)
+        await recording.record_cluster(client, recorder, stop.stopped)

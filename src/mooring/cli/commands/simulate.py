@@ -201,14 +201,14 @@ def simulate(
             result = package.simulate(snapshot, scenario, settings, report=report)
             if other is not None and result.is_complete:
                 second = package.simulate(snapshot, scenario, other, report=report)
-                comparison = package.compare(result, second)
+                comparison = package.compare_results(result, second)
                 result = structs.replace(result, comparison=comparison, is_complete=second.is_complete)
     except package.ScenarioError as problem:
         raise click.ClickException(str(problem)) from problem
     if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
-        from mooring.advisor.simulate.html import page
+        from mooring.advisor.simulate.html import render_page
 
-        write_page(page(result), html_path)
+        write_page(render_page(result), html_path)
     _print_simulation(result, output)
     if not result.is_complete:
         sys.exit(INTERRUPTED)
@@ -232,9 +232,9 @@ def _print_consolidation(
     if output in ("json", "yaml"):
         print_data(msgspec.to_builtins(found), output)
     elif output == "markdown":
-        click.echo(consolidation.markdown(found))
+        click.echo(consolidation.format_markdown(found))
     else:
-        print_lines(consolidation.lines(found))
+        print_lines(consolidation.format_lines(found))
     sys.exit(0 if found.is_complete else INTERRUPTED)
 
 
@@ -253,7 +253,7 @@ def _read_scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
     if path is None:
         return Scenario(), scenario_file.ClusterWanted()
     try:
-        return scenario_file.read(path.read_bytes(), lambda name: (path.parent / name).read_bytes())
+        return scenario_file.read_scenario(path.read_bytes(), lambda name: (path.parent / name).read_bytes())
     except ScenarioError as problem:
         raise ScenarioError(f"{path}: {problem}") from problem
 
@@ -275,8 +275,8 @@ def _read_snapshot(
     *,
     with_raw: bool,
 ) -> "Snapshot":
-    from mooring.advisor.simulate import kinds_of_interest
-    from mooring.advisor.simulate.manifests import nodes_like
+    from mooring.advisor.simulate import kinds_to_read
+    from mooring.advisor.simulate.manifests import copy_templates
     from mooring.advisor.snapshot import Snapshot
 
     named = not _is_default_cluster(source)
@@ -292,9 +292,9 @@ def _read_snapshot(
         elif wanted.objects and nodes is None:
             nodes = 0
     if nodes is None:
-        found = source.read(kinds_of_interest(), raw=with_raw)
+        found = source.read(kinds_to_read(), raw=with_raw)
     else:
-        found = Snapshot(f"{nodes} nodes", nodes_like(templates, nodes))
+        found = Snapshot(f"{nodes} nodes", copy_templates(templates, nodes))
     return found.replace(put=wanted.objects) if wanted.objects else found
 
 
@@ -329,9 +329,9 @@ def _print_simulation(result: "Simulation", output: str) -> None:
     if print_result(result, output):
         return
     if output == "csv":
-        click.echo(reports.as_csv(result), nl=False)
+        click.echo(reports.format_csv(result), nl=False)
     elif output == "markdown":
-        click.echo(reports.as_markdown(result))
+        click.echo(reports.format_markdown(result))
     else:
-        for line in reports.lines(result, wide=output == "wide"):
+        for line in reports.format_lines(result, wide=output == "wide"):
             click.echo(click.style(line, bold=True) if line[:4].isupper() else line)

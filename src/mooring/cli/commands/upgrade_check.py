@@ -137,12 +137,12 @@ def upgrade_check(
                 ask_server(source, upgrade.read_releases) if source.is_live else snapshot
             )
             subject, notes = replace(subject, helm=stored), (*notes, *helm_notes)
-        result = upgrade.check(subject, report)
+        result = upgrade.check_upgrade(subject, report)
     show_notes([*notes, *result.notes])
     if html_path is not None:
-        from mooring.advisor.upgrade.page import page
+        from mooring.advisor.upgrade.page import render_page
 
-        write_page(page(result), html_path)
+        write_page(render_page(result), html_path)
     _print_check(result, output)
     is_whole = result.rollout is None or result.rollout.is_complete
     sys.exit(_EXIT_CODES[result.verdict] if is_whole else _INTERRUPTED)
@@ -154,6 +154,6 @@ def _print_check(result: "UpgradeCheck", output: str) -> None:
     if output in ("json", "yaml"):
         print_data(result.tree(), output)
     elif output == "markdown":
-        click.echo(reports.markdown(result), nl=False)
+        click.echo(reports.format_markdown(result), nl=False)
     else:
-        print_lines(reports.lines(result, paint, wide=output == "wide"))
+        print_lines(reports.format_lines(result, paint, wide=output == "wide"))

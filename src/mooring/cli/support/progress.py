@@ -11,7 +11,7 @@ from mooring.base.logs import CLEAR_LINE
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Progress as SimulationState
-    from mooring.advisor.simulate.traces.replaying import Progress as ReplayState
+    from mooring.advisor.simulate.traces.replaying import ReplayProgress as ReplayState
 
 _LINE_SECONDS = 5.0
 _DRAW_SECONDS = 0.1

@@ -67,7 +67,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
                 raise click.UsageError(str(error)) from error
             click.echo(f"{count} findings are in {self.write_baseline} now", err=True)
             known = reports.read_baseline(self.write_baseline)
-        found = reports.without_known(found, known) if known else found
+        found = reports.without_baseline(found, known) if known else found
         if self.rehearsal_seconds is not None:
             found = self._rehearse(snapshot, crossing, found, self.rehearsal_seconds)
         return found
@@ -92,9 +92,9 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
         found: list[Finding] = []
         for path in self.audit_logs:
             with path.open("rb") as log:
-                found += clients.of_log(log, str(path), crossing)
+                found += clients.findings_of_log(log, str(path), crossing)
         if self.source.is_live:
-            found += clients.of_metrics(ask_server(self.source, clients.metrics), crossing)
+            found += clients.findings_of_metrics(ask_server(self.source, clients.read_metrics), crossing)
         return found
 
     def _rehearse(
@@ -103,10 +103,10 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
         from mooring.advisor import audit
         from mooring.cli.support.rehearsal import add_rehearsal
 
-        question = crossing.question()
+        question = crossing.build_question()
         played = audit.audit(snapshot, question, profiles=self.scheduler.profiles)
         rehearsal = add_rehearsal(snapshot, question, played, self.scheduler.profiles, seconds).rehearsal
-        return found.rehearsed(rehearsal) if rehearsal else found
+        return found.with_rehearsal(rehearsal) if rehearsal else found
 
 
 def print_audit(found: "ReleaseAudit", output: str, fail_if: str, paint: "Paint") -> int:
@@ -120,13 +120,13 @@ def print_audit(found: "ReleaseAudit", output: str, fail_if: str, paint: "Paint"
     if output in ("json", "yaml"):
         print_data(found.tree(), output)
     elif output in FORMATS:
-        title = f"{found.from_version} to {found.to_version}: {reports.summary(found)}"
+        title = f"{found.from_version} to {found.to_version}: {reports.format_summary(found)}"
         rules = tuple(RULES.values())
         print_report(reports.as_lint_report(found), output, "mooring audit", rules, threshold=threshold, title=title)
     else:
-        print_lines(reports.lines(found, paint, wide=output == "wide"))
-        click.echo(f"\n{reports.summary(found)}")
-    worst = found.worst()
+        print_lines(reports.format_lines(found, paint, wide=output == "wide"))
+        click.echo(f"\n{reports.format_summary(found)}")
+    worst = found.worst_severity()
     differs = found.rehearsal is not None and bool(found.rehearsal.differences)
     if threshold is None or ((worst is None or worst < threshold) and not differs):
         return 0

@@ -23,7 +23,7 @@ from mooring.advisor.simulate import (
 from mooring.advisor.simulate.changes import Scale
 from mooring.advisor.simulate.manifests import read_objects
 from mooring.advisor.simulate.scenario_file import EFFECTS
-from mooring.advisor.snapshot.objects import scheme
+from mooring.advisor.snapshot.objects import full_scheme
 from mooring.api.core_v1 import Node
 from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.cli.support.flags import split_names
@@ -104,7 +104,7 @@ def _parse_target(option: str, text: str, problem: str) -> tuple[str, str, str]:
 def _find_kind(word: str) -> str:
     """Return the kind with this name or short name, such as `Deployment` for `deploy`; empty if there is none."""
     low = word.lower()
-    known = (kind.kind for kind in scheme().known if low in (kind.kind.lower(), kind.plural))
+    known = (kind.kind for kind in full_scheme().known if low in (kind.kind.lower(), kind.plural))
     return _KIND_ALIASES.get(low) or next(known, "")
 
 

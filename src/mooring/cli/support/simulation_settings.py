@@ -57,7 +57,7 @@ def read_pools(
     found: list[NodePool] = []
     for name in pools:
         if name == _CLUSTER:
-            found += node_pools.pools_of_cluster(snapshot, objects)
+            found += node_pools.find_pools(snapshot, objects)
             continue
         try:
             found += node_pools.read_pools(Path(name).read_bytes(), name)

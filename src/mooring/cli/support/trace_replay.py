@@ -88,16 +88,16 @@ def replay(
 
     try:
         for path in wanted.measures:
-            files.check(path)
+            files.check_path(path)
         for place in filter(None, (html, wanted.checkpoint)):
             files.check_folder(place)
         result = _run_replay(wanted, snapshot, settings, seed)
         for path in wanted.measures:
-            files.write(result, path)
+            files.write_samples(result, path)
         if html is not None:
-            from mooring.advisor.simulate.html.page import replay_page
+            from mooring.advisor.simulate.html.page import render_replay_page
 
-            write_page(replay_page(result), html)
+            write_page(render_replay_page(result), html)
     except TraceError as problem:
         raise click.ClickException(str(problem)) from problem
     _print_replay(result, output)
@@ -114,7 +114,7 @@ def compare_replays(words: tuple[str, ...], output: str) -> None:
     if words[0] != "compare" or len(words) != 3:
         raise click.UsageError("expected `simulate compare ONE OTHER`, with results of replays; see docs/traces.md")
     try:
-        found = results.compare(*(results.read(place) for place in words[1:]))
+        found = results.compare_replays(*(results.read_results(place) for place in words[1:]))
     except TraceError as problem:
         raise click.ClickException(str(problem)) from problem
     if output in ("json", "yaml"):
@@ -136,7 +136,7 @@ def compare_replays(words: tuple[str, ...], output: str) -> None:
 def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Replayed":
     from mooring.advisor.simulate.traces.opening import Trace
     from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
-    from mooring.advisor.simulate.traces.results import result_of
+    from mooring.advisor.simulate.traces.results import build_replay_result
     from mooring.api.core_v1 import Node
 
     trace = Trace(wanted.paths, skips=wanted.skip_bad)
@@ -152,7 +152,7 @@ def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings"
         with suppress(KeyboardInterrupt):  # the result has the time of the interruption
             running.run(events)
     names = ", ".join(path.name for path in wanted.paths)
-    result = result_of(running, origin, names, settings.description, trace.complaints.summary())
+    result = build_replay_result(running, origin, names, settings.description, trace.complaints.summary())
     result.skipped = trace.complaints.skipped
     show_notes(result.notes)
     return result
@@ -176,7 +176,7 @@ def _read_events(
     trace: "Trace", wanted: TraceOptions, snapshot: "Snapshot", seed: int
 ) -> "tuple[Iterator[Event], Iterable[Pod], Snapshot]":
     from mooring.advisor.simulate.traces import drawing
-    from mooring.advisor.simulate.traces.events import NodeComes, PodArrives
+    from mooring.advisor.simulate.traces.events import NodeArrival, PodArrival
     from mooring.advisor.simulate.traces.opening import TraceWorkload
     from mooring.api.core_v1 import Node
 
@@ -186,11 +186,11 @@ def _read_events(
         return trace.events(), TraceWorkload(trace), snapshot
     nodes, pods = {node.metadata.name: node for node in snapshot.all(Node)}, []
     for event in trace.events():
-        if isinstance(event, PodArrives):
+        if isinstance(event, PodArrival):
             pods.append(event.pod)
-        elif isinstance(event, NodeComes):
+        elif isinstance(event, NodeArrival):
             nodes[event.node.metadata.name] = event.node
-    arrivals, ordered = drawing.draw(pods, list(nodes.values()), _parse_fill(wanted.fill), seed)
+    arrivals, ordered = drawing.draw_workload(pods, list(nodes.values()), _parse_fill(wanted.fill), seed)
     return arrivals, pods, snapshot.replace(remove=ordered, put=ordered)
 
 
@@ -211,17 +211,17 @@ def prices_of(wanted: TraceOptions) -> "Prices":
     """Return the node prices that `--prices` and `--price-label` name."""
     from mooring.advisor.simulate.traces import prices
 
-    found = prices.read(wanted.prices) if wanted.prices is not None else prices.Prices()
+    found = prices.read_prices(wanted.prices) if wanted.prices is not None else prices.Prices()
     return replace(found, label=wanted.price_label) if wanted.price_label else found
 
 
 def _print_replay(result: "Replayed", output: str) -> None:
-    from mooring.advisor.simulate.traces.results import as_csv
+    from mooring.advisor.simulate.traces.results import format_csv
 
     if print_result(result, output):
         return
     if output == "csv":
-        click.echo(as_csv(result.samples), nl=False)
+        click.echo(format_csv(result.samples), nl=False)
         return
     numbers = result.numbers
     click.echo(f"Replayed {result.workload} on {result.cluster}, {result.scheduler}. Seed {result.seed}.")

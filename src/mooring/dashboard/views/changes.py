@@ -7,7 +7,7 @@ is written, and how it is kept to what was shown, is in ``changing.py``.
 from collections.abc import Callable, Mapping
 
 from mooring.advisor.explain import NotThereError
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, concat, tag
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.tolerations import NO_EXECUTE
 from mooring.dashboard import changing
@@ -138,7 +138,7 @@ def _question(model: ProposedChange, asked: Asked) -> Markup:
         tag("li", obj, tag("div", tag("code", command), class_="command"))
         for obj, command in zip(model.objects, model.commands, strict=True)
     ]
-    return together(
+    return concat(
         tag("h2", f"Really {model.summary}?"),
         soft("It is done to ", asked.cluster.access.origin, " with your credentials, and is what these commands do:"),
         tag("ul", *shown),
@@ -151,7 +151,7 @@ def _question(model: ProposedChange, asked: Asked) -> Markup:
 def _answer(proposal: Proposal, outcome: Outcome) -> Markup:
     done = [tag("li", tag("code", change.command)) for change in outcome.done]
     title = "Done" if not outcome.problem else "That was refused" if not done else "Only a part was done"
-    return together(
+    return concat(
         tag("h2", title),
         notice(outcome.problem) if outcome.problem else tag("p", f"{proposal.summary}."),
         tag("ul", *done) if done else "",

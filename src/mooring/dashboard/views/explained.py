@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mooring.advisor.explain import SchedulingExplanation
 from mooring.advisor.explain.results import NodeScore, Suggestion
 from mooring.advisor.explain.text import format_effect
-from mooring.advisor.simulate.html.markup import Markup, table, tag, together
+from mooring.advisor.simulate.html.markup import Markup, concat, table, tag
 from mooring.dashboard.asking import Links
 from mooring.dashboard.changing import takes_one_step
 from mooring.dashboard.elements import (
@@ -39,7 +39,7 @@ def summary(found: SchedulingExplanation) -> Markup:
     facts: object = tag("ul", *(tag("li", fact) for fact in found.facts), class_="facts") if found.facts else ""
     if len(found.facts) > _FACTS:
         facts = tag("details", tag("summary", f"{len(found.facts)} more facts"), facts, class_="facts")
-    return together(
+    return concat(
         tag("p", badge(found.state, MOODS[found.state]), " ", with_code(found.summary), class_="summary"),
         facts,
         message(found),
@@ -62,7 +62,7 @@ def refusals(found: SchedulingExplanation, links: Links) -> Markup:
     rows = [(f"{each.count:,}", each.plugin, each.detail, chips(links, each.nodes, _NAMED)) for each in shown]
     left = found.refusals[_GROUPS:]
     rest = and_more(len(left), f" reasons on {sum(each.count for each in left):,} nodes: see the nodes below")
-    return together(table(("Nodes", "Refused by", "Because", "Which"), rows, "Why not"), rest)
+    return concat(table(("Nodes", "Refused by", "Because", "Which"), rows, "Why not"), rest)
 
 
 def preemption(found: SchedulingExplanation, links: Links) -> Markup:
@@ -70,7 +70,7 @@ def preemption(found: SchedulingExplanation, links: Links) -> Markup:
     if done is None or not done.node:
         return Markup("")
     rows = [(pod_link(links, f"{each.namespace}/{each.name}"), each.priority) for each in done.victims]
-    return together(
+    return concat(
         tag("p", "The scheduler makes room on ", node_link(links, done.node), " by deleting:"),
         table(("Pod", "Priority"), rows, "Victims"),
     )
@@ -81,7 +81,7 @@ def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
     if found.suggestions:
         return tag("ol", *(_suggestion(found, each, links) for each in found.suggestions), class_="suggestions")
     if found.checks:
-        return together(
+        return concat(
             soft("No change of objects is known to help. What to check:"),
             tag("ul", *(tag("li", with_code(each)) for each in found.checks), class_="facts"),
         )

@@ -5,7 +5,7 @@ node that does not match has its reason, nodes with the same values together.
 """
 
 from mooring.advisor.expressions import ExpressionOutcome, evaluate_on_nodes, evaluate_on_taints, find_objections
-from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, concat, table, tag
 from mooring.api.core_v1 import Node
 from mooring.cel.tracing import format_value
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
@@ -88,7 +88,7 @@ async def page(asked: Asked) -> Page:
         )
         for name, example in _EXAMPLES.items()
     ]
-    body = together(
+    body = concat(
         tag(
             "form",
             tag(
@@ -153,7 +153,7 @@ async def try_expression(asked: Asked) -> Fragment:
         total=sum(each.count for each in outcomes),
         of="taints" if kind == "taint" else "nodes",
         outcomes=tuple(outcomes),
-        nodes_unread=snapshot.unread("nodes"),
+        nodes_unread=snapshot.why_unread("nodes"),
     )
     return Fragment(_render_result(model, asked), model)
 
@@ -185,7 +185,7 @@ def _issue(text: str, issue: Issue) -> Markup:
     lines = text.split("\n")
     line = lines[issue.line - 1] if 0 < issue.line <= len(lines) else ""
     mark = " " * max(issue.column - 1, 0) + "^"
-    return together(
+    return concat(
         tag("p", tag("b", issue.message), soft(f"line {issue.line}, column {issue.column}")),
         tag("pre", f"{line}\n{mark}", class_="error-line"),
     )
@@ -202,13 +202,13 @@ def _outcomes(model: ExpressionResult, asked: Asked) -> Markup:
         for each in model.outcomes[:_SHOWN]
     ]
     more = and_more(len(model.outcomes) - _SHOWN, " outcomes")
-    return together(table(("Number", "Matches?", "Why not", "Which"), rows, "Where it holds") if rows else "", more)
+    return concat(table(("Number", "Matches?", "Why not", "Which"), rows, "Where it holds") if rows else "", more)
 
 
 def _names(each: ExpressionOutcome, asked: Asked) -> Markup:
     made = []
     for name in each.names[:_NAMED]:
         node, _, taint = name.partition(" ")
-        made.append(together(node_link(asked.links, node), f" {taint}" if taint else ""))
+        made.append(concat(node_link(asked.links, node), f" {taint}" if taint else ""))
     rest = f" and {len(each.names) - _NAMED:,} more" if len(each.names) > _NAMED else ""
-    return together(Markup(", ").joined(made), rest)
+    return concat(Markup(", ").join_markup(made), rest)

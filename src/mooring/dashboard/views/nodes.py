@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from mooring.advisor.explain.view import full_name
-from mooring.advisor.node_facts import shown_taint
+from mooring.advisor.node_facts import format_taint
 from mooring.advisor.simulate import reports
-from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, concat, table, tag
 from mooring.advisor.simulate.scenario_file import EFFECTS
 from mooring.api.core_v1 import Taint
 from mooring.api.states import is_ready, priority
@@ -145,14 +145,14 @@ def _summarize_node(live: LiveSnapshot, info: NodeInfo) -> ListedNode:
         name=info.name,
         ready=is_ready(node),
         cordoned=node.spec.unschedulable,
-        taints=[shown_taint(each) for each in node.spec.taints],
+        taints=[format_taint(each) for each in node.spec.taints],
         amounts=_amounts(live, info.name),
     )
 
 
 def _amounts(live: LiveSnapshot, name: str) -> list[Amount]:
     usage = live.usage
-    row, parts = usage.rows[name], usage.on(name)
+    row, parts = usage.rows[name], usage.use_of_node(name)
     return [
         Amount(
             resource=resource,
@@ -194,7 +194,7 @@ def node_view(live: LiveSnapshot, name: str) -> NodeView:
 def _info(live: LiveSnapshot, name: str) -> NodeInfo:
     info = live.node(name)
     if info is None:
-        if why := live.snapshot.unread("nodes"):
+        if why := live.snapshot.why_unread("nodes"):
             raise NotFoundError(f"your rights do not let you read nodes: {why}")
         near = [each for each in live.node_names if name and name in each][:5]
         hint = f": there is {', '.join(near)}" if near else ""
@@ -220,7 +220,7 @@ def _taint(live: LiveSnapshot, own: NodeInfo, taint: Taint) -> NodeTaint:
     bounds = [each.value for each in tolerations if each.key == taint.key and each.operator in ("Gt", "Lt")]
     numbers = [found for text in (taint.value, *bounds) if (found := parse_canonical_int64(text)) is not None]
     return NodeTaint(
-        taint=shown_taint(taint),
+        taint=format_taint(taint),
         key=taint.key,
         value=taint.value,
         effect=taint.effect,
@@ -245,13 +245,13 @@ def eviction(live: LiveSnapshot, name: str, key: str, value: str, effect: str) -
             continue
         before = permitted_stay(info.node.spec.taints, tolerations, options)
         because = (
-            shown_taint(structs.replace(changed, value=stay.taint.value, key=stay.taint.key)) if stay.taint else ""
+            format_taint(structs.replace(changed, value=stay.taint.value, key=stay.taint.key)) if stay.taint else ""
         )
         leaving.append(
             LeavingPod(pod=full_name(pod), after=stay.seconds, because=because, already=before.seconds is not None)
         )
     leaving.sort(key=lambda each: (each.after, natural_key(each.pod)))
-    return Eviction(node=name, taint=shown_taint(changed), pods=len(info.placed), leaving=leaving)
+    return Eviction(node=name, taint=format_taint(changed), pods=len(info.placed), leaving=leaving)
 
 
 # -- pages
@@ -263,7 +263,7 @@ async def search(asked: Asked) -> Page:
 
     def question(live: LiveSnapshot) -> tuple[list[ListedNode], list[str], str]:
         found = list_nodes(live, text, sort, label)
-        return found, list(live.usage.allocatable), live.snapshot.unread("nodes")
+        return found, list(live.usage.allocatable), live.snapshot.why_unread("nodes")
 
     found, resources, why = await asked.cluster.ask(question)
     shown = found[of_page(asked, found)]
@@ -279,7 +279,7 @@ async def search(asked: Asked) -> Page:
     head = ("Node", *(f"{each}: requested / allocatable" for each in columns), "State", "Taints")
     grid = tag("div", found_table(head, rows, "nodes", why), id="found", data_live="")
     kept = {"q": text, "sort": sort, "label": label}
-    body = together(form, grid, pager(asked, ("nodes",), len(found), kept))
+    body = concat(form, grid, pager(asked, ("nodes",), len(found), kept))
     return Page("Which node?", body, {"nodes": len(found), "found": shown}, "nodes")
 
 
@@ -294,13 +294,13 @@ def _line(each: ListedNode, columns: Sequence[str], links: Links) -> list[object
 
 
 def _share(amount: Amount) -> str:
-    label = (reports.amount(amount.resource, value) for value in (amount.requested, amount.allocatable))
+    label = (reports.format_amount(amount.resource, value) for value in (amount.requested, amount.allocatable))
     return f"{' / '.join(label)} ({amount.part:.0%})"
 
 
 def _state(ready: bool, cordoned: bool) -> Markup:
     state = badge("ready", "good") if ready else badge("not ready", "bad")
-    return together(state, " ", badge("cordoned", "warn")) if cordoned else state
+    return concat(state, " ", badge("cordoned", "warn")) if cordoned else state
 
 
 async def page(asked: Asked) -> Page:
@@ -309,7 +309,7 @@ async def page(asked: Asked) -> Page:
     model = await asked.cluster.ask(lambda live: node_view(live, name))
     labels = [tag("li", f"{key}={value}" if value else key) for key, value in model.labels.items()]
     rows = [(each.resource, bar(each.part, _share(each))) for each in model.amounts]
-    body = together(
+    body = concat(
         tag(
             "div",
             tag("div", _state(model.ready, model.cordoned), _cordon(model, asked.links), class_="chooser"),
@@ -342,13 +342,13 @@ def _question(model: NodeView, links: Links) -> Markup:
     ]
     others = [each.taint for each in model.taints if each.effect != NO_EXECUTE]
     rest = soft(f"{', '.join(others)}: only NoExecute evicts; these decide who may come.") if others else ""
-    return together(label, *forms, rest, _new_taint(model.name, links))
+    return concat(label, *forms, rest, _new_taint(model.name, links))
 
 
 def _slider(node: str, taint: NodeTaint, index: int, links: Links) -> Markup:
     controls = field("Value", text_input("value", taint.value, id=f"value-{index}", data_twin=f"slider-{index}"))
     if taint.number is not None:
-        controls = together(
+        controls = concat(
             tag("label", tag("span", f"{taint.key} between {taint.least} and {taint.most}"),
                 tag("input", type="range", min=taint.least, max=taint.most, value=taint.number, id=f"slider-{index}",
                     data_twin=f"value-{index}"), class_="field wide"),
@@ -379,7 +379,7 @@ def _eviction_form(
         data_into=place,
         **attributes,
     )
-    return together(form, tag("div", id=place, aria_live="polite"))
+    return concat(form, tag("div", id=place, aria_live="polite"))
 
 
 def _new_taint(node: str, links: Links) -> Markup:
@@ -415,7 +415,7 @@ async def show_evictions(asked: Asked) -> Fragment:
     ]
     rest = and_more(len(model.leaving) - _SHOWN)
     grid = table(("Pod", "When", "Because of", "Otherwise"), rows, "Pods that would go") if rows else ""
-    return Fragment(together(tag("p", tag("b", label)), grid, rest), model)
+    return Fragment(concat(tag("p", tag("b", label)), grid, rest), model)
 
 
 def _render_tolerations(node: str, taint: NodeTaint, links: Links) -> Markup:
@@ -432,7 +432,7 @@ def _pods(model: NodeView, links: Links) -> Markup:
         (
             pod_link(links, each.name),
             each.priority,
-            *(reports.amount(name, each.requests[name]) if name in each.requests else "-" for name in resources),
+            *(reports.format_amount(name, each.requests[name]) if name in each.requests else "-" for name in resources),
         )
         for each in model.pods[:_SHOWN]
     ]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.html import pictures
-from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, concat, figures, legend, table, tag
 from mooring.advisor.simulate.results import Moment, ResourceUse
 from mooring.api import times
 from mooring.api.core_v1 import Node
@@ -111,7 +111,7 @@ class Square(NamedTuple):
 def overview(live: LiveSnapshot, by: str = "", show: str = "") -> Overview:
     """Return the content of the page, with the nodes grouped `by` a label and coloured by a resource or by state."""
     infos = [info for name in live.node_names if (info := live.node(name)) is not None]
-    use = list(live.usage.whole())
+    use = list(live.usage.total_use())
     resources = [each.resource for each in use]
     labels = _labels(infos)
     by = by or (ZONE if ZONE in labels else "")
@@ -209,10 +209,10 @@ async def page(asked: Asked) -> Page:
     """Answer `/?by=LABEL&show=RESOURCE`: the overview page."""
     by, show = asked.value("by"), asked.value("show")
     model, drawn = await asked.cluster.ask(lambda live: _drawn(live, by, show))
-    room = together(_chooser(model, asked.links), drawn)
+    room = concat(_chooser(model, asked.links), drawn)
     if "nodes" in model.unread:
         room = unread("nodes", model.unread["nodes"])
-    body = together(
+    body = concat(
         _figures(model, asked.links),
         card("Where is room, and where not?", room, id="map"),
         tag("div", _resources(model), _scheduler(model), class_="pair"),
@@ -245,7 +245,7 @@ def _drawn(live: LiveSnapshot, by: str, show: str) -> tuple[Overview, Markup]:
         blocks.append(tag("figure", tag("figcaption", title), drawn))
     more = and_more(len(model.groups) - _MOST_GROUPS, " groups: choose a label with fewer values")
     pieces = tag("div", *blocks, class_="maps", id="node-map", data_live="", data_by=model.by, data_show=model.show)
-    return model, together(pieces, more, _map_legend(model.show))
+    return model, concat(pieces, more, _map_legend(model.show))
 
 
 def _squares(live: LiveSnapshot, group: Group, show: str) -> list[Square]:
@@ -271,7 +271,7 @@ def _squares(live: LiveSnapshot, group: Group, show: str) -> list[Square]:
             words += [f"{len(node.spec.taints)} taints"] if node.spec.taints else []
         else:
             part = float(parts[usage.rows[name]])
-            shade = pictures.shade(part)
+            shade = pictures.shade_of(part)
             words = [f"{part:.0%} of {show}", *(word for word in words if word != "ready")]
         made.append(Square(name, shade, ", ".join(words), not ready, node.spec.unschedulable))
     return made
@@ -377,15 +377,15 @@ def _resources(model: Overview) -> Markup:
     rows = [
         (
             each.resource,
-            reports.amount(each.resource, each.requested),
-            reports.amount(each.resource, each.allocatable),
+            reports.format_amount(each.resource, each.requested),
+            reports.format_amount(each.resource, each.allocatable),
             f"{each.fraction:.1%}",
             f"{each.nodes.least:.0%} / {each.nodes.median:.0%} / {each.nodes.most:.0%}",
         )
         for each in model.utilisation
     ]
     head = ("Resource", "Requested", "Allocatable", "Share", "Nodes: least / median / most")
-    drawn = pictures.histogram(None, model.utilisation[0]) if model.utilisation else Markup("")
+    drawn = pictures.draw_histogram(None, model.utilisation[0]) if model.utilisation else Markup("")
     return card(title, table(head, rows), scrollable_picture(drawn, "Nodes by use"), id="resources", data_live="")
 
 
@@ -397,7 +397,7 @@ def _scheduler(model: Overview) -> Markup:
         label = soft("No pod says when it was created and when it got its node.")
     else:
         labels = [*(text for _, text in _WAIT_STEPS), "longer"]
-        label = together(
+        label = concat(
             soft(
                 f"The last {waits.pods:,} pods that got a node waited {waits.median:g} s (median), "
                 f"{waits.p90:g} s (90%), {waits.longest:g} s (longest). "
@@ -413,7 +413,7 @@ def _over_time(model: Overview, asked: Asked) -> Markup:
     if not asked.cluster.access.is_live or "pods" in model.unread:
         return Markup("")
     moments = model.moments
-    drawn = pictures.timeline(moments, moments[-1].at if moments else 0.0, model.evicted_by)
+    drawn = pictures.draw_timeline(moments, moments[-1].at if moments else 0.0, model.evicted_by)
     key = legend([*pictures.PODS_LEGEND, ("evicted", "had to leave so far (dotted line)")])
     label = soft(f"Since this dashboard began: {model.bound:,} pods got a node, {model.evicted:,} had to leave theirs.")
     return card("Pods over time", label, scrollable_picture(drawn, "Pods over time"), key, id="over-time", data_live="")

@@ -5,7 +5,7 @@ Remedies are searched and verified when a group is opened, and are what `mooring
 
 from mooring.advisor.explain.overview import Group, Member, Overview
 from mooring.advisor.explain.waking import retry_events
-from mooring.advisor.simulate.html.markup import Markup, table, tag, together
+from mooring.advisor.simulate.html.markup import Markup, concat, table, tag
 from mooring.dashboard.asking import Asked, Fragment, Model, Page
 from mooring.dashboard.elements import (
     and_more,
@@ -66,12 +66,12 @@ async def page(asked: Asked) -> Page:
         pods = "1 pod does" if found.pods == 1 else f"{found.pods:,} pods do"
         causes = "one cause" if len(found.groups) == 1 else f"{len(found.groups):,} causes"
         blind = ", in the scheduler's own words: you may not read nodes" if "nodes" in model.unread else ""
-        shown = together(
+        shown = concat(
             soft(f"{pods} not run, for {causes}{blind}."),
             *(_group(each, asked, is_open=i < _OPEN_GROUPS) for i, each in enumerate(found.groups[:_MAX_GROUPS])),
             and_more(len(found.groups) - _MAX_GROUPS, " causes: filter or search for them"),
         )
-    body = together(_filter(model, namespace, owner, words, asked), tag("div", shown, id="reasons", data_live=""))
+    body = concat(_filter(model, namespace, owner, words, asked), tag("div", shown, id="reasons", data_live=""))
     return Page("Why do pods not run?", body, model, "pending")
 
 
@@ -91,7 +91,7 @@ async def show_remedies(asked: Asked) -> Fragment:
     found, events = await asked.cluster.ask(lambda live: _explain_member(live, kind, namespace, name))
     if not found.total_nodes:
         return Fragment(explained.summary(found), found)
-    body = together(
+    body = concat(
         tag("h3", "What would help") if found.suggestions else "",
         explained.suggestions(found, asked.links),
         explained.refusals(found, asked.links),

@@ -11,8 +11,8 @@ from mooring.advisor.explain.matrix import Matrix, NodeRow, build_matrix
 from mooring.advisor.explain.reasons import explain_near_miss
 from mooring.advisor.explain.view import full_name
 from mooring.advisor.expressions import taint_variable
-from mooring.advisor.node_facts import shown_taint
-from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
+from mooring.advisor.node_facts import format_taint
+from mooring.advisor.simulate.html.markup import Markup, card, concat, table, tag
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.base.natural_sort import natural_key
 from mooring.cel import tracing
@@ -128,7 +128,7 @@ def pod_view(
         taints=_taints(live, subject.pod, options),
         expressions=list(_expressions(subject, info.node)) if info is not None else [],
         node=node,
-        nodes_unread=live.snapshot.unread("nodes"),
+        nodes_unread=live.snapshot.why_unread("nodes"),
     )
 
 
@@ -164,7 +164,7 @@ def _taints(live: LiveSnapshot, pod: Pod, options: ConstraintOptions) -> list[To
             else []
         )
         text = shown_toleration(by) if by is not None else ""
-        made.append(Tolerated(taint=shown_taint(taint), nodes=counted[key], by=text, why="; ".join(misses)))
+        made.append(Tolerated(taint=format_taint(taint), nodes=counted[key], by=text, why="; ".join(misses)))
     return made
 
 
@@ -178,7 +178,7 @@ def _expressions(subject: Subject, node: Node) -> Iterator[Expression]:
     for toleration in spec.tolerations:
         for taint in node.spec.taints if toleration.expression else ():
             found = parts(TAINT.stored_expressions().compile(toleration.expression), {"taint": taint_variable(taint)})
-            yield Expression(place="toleration", on=f"taint {shown_taint(taint)}", parts=_shown_parts(found))
+            yield Expression(place="toleration", on=f"taint {format_taint(taint)}", parts=_shown_parts(found))
 
 
 def _shown_parts(found: Iterable[tracing.Part]) -> list[Part]:
@@ -198,7 +198,7 @@ async def search(asked: Asked) -> Page:
             for pod in live.snapshot.all(Pod)
             if text in full_name(pod)
         )
-        return sorted(pods, key=lambda each: (bool(each.node), each.name)), live.snapshot.unread("pods")
+        return sorted(pods, key=lambda each: (bool(each.node), each.name)), live.snapshot.why_unread("pods")
 
     pods, why = await asked.cluster.ask(find_pods)
     shown = pods[of_page(asked, pods)]
@@ -209,7 +209,7 @@ async def search(asked: Asked) -> Page:
     control = field("Namespace or name contains", text_input("q", text, type="search"))
     form = chooser(control, text="Find", action=asked.links.to("pods"), role="search")
     listed = tag("div", found_table(("Pod", "Phase", "Node"), rows, "pods", why), id="found", data_live="")
-    body = together(form, listed, pager(asked, ("pods",), len(pods), {"q": text}))
+    body = concat(form, listed, pager(asked, ("pods",), len(pods), {"q": text}))
     return Page("Which pod?", body, {"pods": len(pods), "found": shown}, "pods")
 
 
@@ -238,7 +238,7 @@ async def page(asked: Asked) -> Page:
         raise NotFoundError(str(error)) from error
     found, links = model.explanation, asked.links
     where = "why does it have no node?" if not found.node else "why is it where it is?"
-    body = together(
+    body = concat(
         tag("div", explained.summary(found), _deletion(kind, namespace, name, asked), id="summary", data_live=""),
         tag(
             "div",
@@ -264,7 +264,7 @@ def _deletion(kind: str, namespace: str, name: str, asked: Asked) -> Markup:
 
 def _helps(model: PodView, asked: Asked) -> Markup:
     found = model.explanation
-    made = together(explained.preemption(found, asked.links), explained.suggestions(found, asked.links))
+    made = concat(explained.preemption(found, asked.links), explained.suggestions(found, asked.links))
     return card("What would help?", made) if made else Markup("")
 
 
@@ -343,7 +343,7 @@ def _values(model: PodView, asked: Asked) -> Markup:
             )
             for part in each.parts
         ]
-        cards.append(together(tag("h3", f"{each.place}, on {each.on}"), tag("ul", *lines, class_="tree")))
+        cards.append(concat(tag("h3", f"{each.place}, on {each.on}"), tag("ul", *lines, class_="tree")))
     form = chooser(field("On the node", text_input("on", model.node)))
     node = link(asked.links.node(model.node), model.node)
     return card(

@@ -11,9 +11,9 @@ from mooring.advisor import upgrade
 from mooring.advisor.audit import Audit, Finding, QuestionError, ask, audit, reports
 from mooring.advisor.audit.results import Step
 from mooring.advisor.releases import Crossing, CrossingError
-from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, concat, table, tag
 from mooring.advisor.snapshot import SnapshotError
-from mooring.advisor.upgrade.page import sections
+from mooring.advisor.upgrade.page import render_sections
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
 from mooring.dashboard.elements import and_more, badge, choice, chooser, command, field, fold_notices, notice, soft
@@ -56,7 +56,7 @@ async def page(asked: Asked) -> Page:
     asked_for = {name: asked.value(name) for name in ("to", "compat", "off", "on")}
     source = asked.links.to("versions", "audit", **asked_for)
     label = soft(f"The cluster runs as {emulation}, and objects may be read by servers from {lowest} on.")
-    body = together(
+    body = concat(
         *(notice(note) for note in running.notes),
         label,
         card("What would break?", _form(model, asked)),
@@ -88,7 +88,7 @@ def _form(model: Versions, asked: Asked) -> Markup:
 def _gates(model: Versions) -> Markup:
     rows = [
         (
-            together(tag("b", each.name), tag("br"), tag("span", each.about, class_="soft")),
+            concat(tag("b", each.name), tag("br"), tag("span", each.about, class_="soft")),
             badge("on", "good") if each.enabled else badge("off"),
             *(stage or "-" for stage in each.stages),
         )
@@ -132,7 +132,7 @@ def _audit(found: Audit) -> Markup:
     mood = "bad" if broken else "good"
     verdict = tag("p", badge("breaks" if broken else "ok", mood), " ", reports.format_summary(found), class_="summary")
     title = "Who uses what?" if found.target is None else "What breaks?"
-    return together(
+    return concat(
         card(
             title,
             verdict,
@@ -173,7 +173,7 @@ def _steps(steps: Sequence[Step]) -> Markup:
     for each in steps:
         because = soft(each.proposal, ": ", tag("q", each.because)) if each.because else ""
         commands = [
-            together(
+            concat(
                 soft("By hand: ", item.why) if not item.ready else "",
                 command(item.run),
                 soft(item.why) if item.ready and item.why else "",
@@ -208,7 +208,7 @@ async def upgrade_page(asked: Asked) -> Page:
     )
     wanted = {name: asked.value(name) for name in ("start", "to", "surge", "unavailable", "back")}
     source = {"data_src": asked.links.to("upgrade", "check", **wanted)} if asked.value("to") else {}
-    body = together(
+    body = concat(
         soft("Every node is drained in virtual time, by the scheduler's rules and the budgets. Nothing is changed."),
         card("Will the upgrade get through?", form),
         tag("div", soft("Playing every drain …") if source else "", id="check", aria_live="polite", **source),
@@ -233,5 +233,5 @@ async def check_upgrade(asked: Asked) -> Fragment:
     subject = upgrade.UpgradeRequest(
         snapshot, crossing, drains, cluster.settings, goes_back=asked.value("back") == "yes"
     )
-    found = await cluster.compute(partial(upgrade.check, subject))
-    return Fragment(together(*sections(found)), found.tree())
+    found = await cluster.compute(partial(upgrade.check_upgrade, subject))
+    return Fragment(concat(*render_sections(found)), found.tree())

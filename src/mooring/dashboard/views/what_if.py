@@ -14,9 +14,9 @@ import yaml
 
 from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate import ScenarioError, Simulation, scenario_file, simulate
-from mooring.advisor.simulate.html.markup import Markup, card, tag, together
-from mooring.advisor.simulate.html.page import page as report_page
-from mooring.advisor.simulate.html.page import question, sections, summary
+from mooring.advisor.simulate.html.markup import Markup, card, concat, tag
+from mooring.advisor.simulate.html.page import page_title, render_sections, render_summary
+from mooring.advisor.simulate.html.page import render_page as report_page
 from mooring.advisor.simulate.scenario_file import EFFECTS, KIND
 from mooring.dashboard.asking import Asked, File, Fragment, NotFoundError, Page
 from mooring.dashboard.elements import choice, field, link, notice, soft, text_input
@@ -85,7 +85,7 @@ def with_step(text: str, name: str, asked: Asked) -> str:
         raise ScenarioError(f"there is no step {name!r}: there are {', '.join(_STEPS)}")
     tree["steps"] = [*(tree.get("steps") or []), found[1](name, asked)]
     made = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
-    scenario_file.read(made)  # raises what is wrong with it
+    scenario_file.read_scenario(made)  # raises what is wrong with it
     return made
 
 
@@ -103,7 +103,7 @@ def _tree(text: str) -> dict[str, Any]:
 
 async def run_simulation(asked: Asked, text: str) -> tuple[str, Simulation]:
     """Simulate a scenario file; return the name for its report, and the result. Raise `ScenarioError`."""
-    scenario, wanted = scenario_file.read(text or yaml.safe_dump(_tree("")))
+    scenario, wanted = scenario_file.read_scenario(text or yaml.safe_dump(_tree("")))
     if wanted != scenario_file.ClusterWanted():
         raise ScenarioError("cluster: the simulation is of the cluster that you see; leave it out")
     cluster = asked.cluster
@@ -122,7 +122,7 @@ async def run_simulation(asked: Asked, text: str) -> tuple[str, Simulation]:
 async def page(asked: Asked) -> Page:
     """Answer `/what-if?scenario=YAML`: the form to build a scenario."""
     text = asked.value("scenario")
-    body = together(
+    body = concat(
         soft("Nothing is done to the cluster: this is what would happen. Build a scenario, then run it."),
         tag(
             "form",
@@ -145,11 +145,11 @@ def _scenario(asked: Asked, text: str, problem: str = "") -> Markup:
     steps = []
     if text and not problem:
         try:
-            found, _ = scenario_file.read(text)
+            found, _ = scenario_file.read_scenario(text)
             steps = [tag("li", _describe_change(change)) for step in found.steps for change in step.changes]
         except ScenarioError as error:
             problem = str(error)
-    return together(
+    return concat(
         notice(problem) if problem else "",
         tag("ol", *steps, aria_label="Steps") if steps else soft("No steps yet."),
         tag(
@@ -219,7 +219,7 @@ async def run(asked: Asked) -> Fragment:
     except ScenarioError as error:
         return Fragment(notice(str(error)), {"problem": str(error)})
     report = link(asked.links.to("what-if", "report", name), "Save the report")
-    body = together(card(question(result), summary(result), tag("p", report)), *sections(result))
+    body = concat(card(page_title(result), render_summary(result), tag("p", report)), *render_sections(result))
     return Fragment(body, result)
 
 

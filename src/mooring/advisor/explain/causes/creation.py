@@ -16,11 +16,11 @@ from mooring.advisor.explain.results import Cause
 from mooring.advisor.policies import policies_of
 from mooring.advisor.policies.evaluation import Verdict
 from mooring.advisor.policies.references import References
-from mooring.advisor.simulate.pod_creation import wanted_by
+from mooring.advisor.simulate.pod_creation import count_wanted
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.admitting import ClusterLookups
-from mooring.advisor.snapshot.events import failed_creations, when
-from mooring.advisor.snapshot.objects import moment_of, newest_of
+from mooring.advisor.snapshot.events import failed_creations, time_of_event
+from mooring.advisor.snapshot.objects import time_of_snapshot, to_newest
 from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import errors
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -89,8 +89,8 @@ def count_wanted_pods(owner: Resource) -> int:
     if isinstance(owner, DaemonSet):
         return owner.status.desired_number_scheduled
     if isinstance(owner, Job) and owner.spec.suspend:  # what is missing while it is suspended
-        return wanted_by(structs.replace(owner, spec=structs.replace(owner.spec, suspend=False)))
-    return wanted_by(owner)
+        return count_wanted(structs.replace(owner, spec=structs.replace(owner.spec, suspend=False)))
+    return count_wanted(owner)
 
 
 def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence[Pod]) -> Cause | None:
@@ -98,11 +98,11 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
     if isinstance(owner, CronJob):
         if owner.spec.suspend:
             return Cause("Suspended", f"{name} is suspended: it creates no Jobs")
-        failed = snapshot.derived(failed_creations).get((owner.kind, owner.metadata.namespace, owner.metadata.name))
-        if failed is not None and when(failed) > (owner.status.last_schedule_time or ""):
+        failed = snapshot.derive(failed_creations).get((owner.kind, owner.metadata.namespace, owner.metadata.name))
+        if failed is not None and time_of_event(failed) > (owner.status.last_schedule_time or ""):
             cause = classify(_ERROR.sub("", failed.message), owner.metadata.namespace)
             return Cause(cause.code, cause.text.replace("one more pod", "one more Job").replace("the pod", "the Job"))
-        return None if owner.status.last_schedule_time else _never_due_cause(owner, snapshot.derived(moment_of))
+        return None if owner.status.last_schedule_time else _never_due_cause(owner, snapshot.derive(time_of_snapshot))
     if isinstance(owner, Job):
         ended = find_condition(owner.status.conditions, "Failed")
         if ended is not None and ended.status == "True":
@@ -159,7 +159,7 @@ def _reported_failure(snapshot: Snapshot, owner: Resource, *, is_missing: bool) 
             for each in holder.status.conditions:
                 if each.type == "ReplicaFailure" and each.status == "True":
                     return each.message
-    events = snapshot.derived(failed_creations) if is_missing else {}
+    events = snapshot.derive(failed_creations) if is_missing else {}
     names = ((each.kind, each.metadata.namespace, each.metadata.name) for each in holders)
     return next((_ERROR.sub("", events[name].message) for name in names if name in events), "")
 
@@ -183,7 +183,7 @@ def claims_to_create(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[Pers
     if not isinstance(owner, StatefulSet) or not owner.spec.volume_claim_templates:
         return []
     left = [each for each in ordinals(owner) if each >= parse_ordinal(pod)][:_MOST_CLAIMS]
-    made = (newest_of(copy_of(each)) for ordinal in left for each in build_claims(owner, ordinal, OwnerReference()))
+    made = (to_newest(copy_of(each)) for ordinal in left for each in build_claims(owner, ordinal, OwnerReference()))
     return [
         each
         for each in made
@@ -199,7 +199,7 @@ def refusal_cause(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Ca
     default = _default_limit_cause(snapshot, pod)
     if default is not None and "must be less than or equal to" in admission:
         return default
-    refusals = (verdict.refused, admission, snapshot.derived(References).refusal(pod, verdict))
+    refusals = (verdict.refused, admission, snapshot.derive(References).refusal(pod, verdict))
     return next((classify(refusal, pod.metadata.namespace) for refusal in refusals if refusal), None)
 
 
@@ -223,7 +223,7 @@ def _default_limit_cause(snapshot: Snapshot, pod: Pod) -> Cause | None:
 
 
 def _admission_refusal(snapshot: Snapshot, obj: Pod | PersistentVolumeClaim, options: AdmissionOptions) -> str:
-    fresh, facts = copy_of(obj), snapshot.derived(ClusterLookups.of)
+    fresh, facts = copy_of(obj), snapshot.derive(ClusterLookups.from_snapshot)
     fresh.metadata.uid, fresh.metadata.resource_version = "", ""
     fresh.metadata.owner_references = []  # a workload of a file has no uid yet
     if isinstance(fresh, Pod):
@@ -238,4 +238,4 @@ def _admission_refusal(snapshot: Snapshot, obj: Pod | PersistentVolumeClaim, opt
 
 def policy_verdict_of(snapshot: Snapshot, pod: Pod) -> Verdict:
     """Return the verdict of a snapshot's policies and webhooks on a new pod."""
-    return snapshot.derived(policies_of).verdict(pod)
+    return snapshot.derive(policies_of).verdict(pod)

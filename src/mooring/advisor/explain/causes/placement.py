@@ -19,7 +19,7 @@ from mooring.advisor.explain.reasons import describe, explain_near_miss, format_
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import PODS, Unmet, View, format_amount
 from mooring.advisor.explain.wording import did_you_mean, format_requirement, join_names, join_pod_names
-from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint, similar
+from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, find_similar, format_taint
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import NodeSelectorRequirement, Pod, Taint
 from mooring.api.label_selector import parse_lax_int64
@@ -65,7 +65,7 @@ def _owner_of_gate(domain: str) -> str:
 def other_scheduler_cause(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) -> Cause:
     """Return the cause for a pod that names another scheduler, with whether that scheduler seems to run."""
     name = pod.spec.scheduler_name
-    if snapshot.unread("pods"):
+    if snapshot.why_unread("pods"):
         seen = "whether it runs cannot be read"
     else:
         running = [each for each in snapshot.all(Pod) if _is_scheduler(each, name)]
@@ -75,7 +75,7 @@ def other_scheduler_cause(snapshot: Snapshot, pod: Pod, profiles: Iterable[str])
         elif running:
             seen = f"its pod {running[0].metadata.namespace}/{running[0].metadata.name} does not run"
         else:
-            meant = similar(name, profiles)
+            meant = find_similar(name, profiles)
             seen = f"no such scheduler runs in this cluster{did_you_mean(meant)}"
     return Cause("OtherScheduler", f"the pod waits for the scheduler {name}: {seen}")
 
@@ -289,8 +289,8 @@ def _taint_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     examples: dict[str, tuple[Taint, NodeInfo]] = {}
     for info in infos:
         for taint in view.untolerated_taints(info.node):
-            found[shown_taint(taint)] += 1
-            examples.setdefault(shown_taint(taint), (taint, info))
+            found[format_taint(taint)] += 1
+            examples.setdefault(format_taint(taint), (taint, info))
     otherwise_fit = [
         info
         for info in infos
@@ -302,7 +302,7 @@ def _taint_cause(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     own = [(taint, info) for taint, info in examples.values() if not taint.key.startswith(STATE_TAINTS)]
     if not own:
         return None
-    shown = join_names([shown_taint(taint) for taint, _ in own])
+    shown = join_names([format_taint(taint) for taint, _ in own])
     text = f"every node has a taint that the pod does not tolerate: {shown}"
     if len(own) == 1:
         text = f"the pod does not tolerate the taint {shown}"
@@ -320,7 +320,7 @@ def _node_state_cause(self: Placement, infos: Sequence[NodeInfo], state: list[tu
         return _cordon_cause(self, infos)
     word = "not ready" if taint.key in _UNREADY else "in trouble"
     others = f", like {len(infos) - 1} more" if len(infos) > 1 else ""
-    return Cause("NodeNotReady", f"node {info.name} is {word} (taint {shown_taint(taint)}){others}")
+    return Cause("NodeNotReady", f"node {info.name} is {word} (taint {format_taint(taint)}){others}")
 
 
 def _toleration_hint(self: Placement, taints: Sequence[Taint]) -> str:

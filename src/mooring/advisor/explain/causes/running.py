@@ -35,7 +35,7 @@ def not_running_cause(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | No
         head = f"{pod.status.reason}: " if pod.status.reason and pod.status.reason not in why else ""
         return Cause(pod.status.reason or "Failed", f"the pod failed: {head}{why}")
     node = snapshot.find(Node, "", pod.spec.node_name)
-    if node is None and not snapshot.unread("nodes") and snapshot.all(Node):
+    if node is None and not snapshot.why_unread("nodes") and snapshot.all(Node):
         return node_gone_cause(pod.spec.node_name)
     if pod.status.phase == "Succeeded":
         return None
@@ -114,7 +114,7 @@ def _waiting_container_cause(snapshot: Snapshot, pod: Pod, word: str, status: Co
     why = f": {waiting.message}" if waiting.message else ""
     if waiting.reason in IMAGE_CAUSES:
         image = next((each.image for each in containers_of(pod.spec) if each.name == status.name), status.image)
-        known = snapshot.derived(PulledImages.from_snapshot)
+        known = snapshot.derive(PulledImages.from_snapshot)
         meant = known.find_meant_image(image)
         hint = did_you_mean(meant.name) if meant is not None and meant.is_misspelling else ""
         if place := known.place_of(image):

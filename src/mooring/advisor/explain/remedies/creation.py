@@ -20,7 +20,7 @@ from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.search import Candidate
 from mooring.advisor.explain.storage import claim_sources
 from mooring.advisor.explain.subject import Subject, set_fields, set_fields_in
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import find_similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
@@ -251,7 +251,7 @@ def _correct_names(
     """
     names = list(known)
     for name in dict.fromkeys(getattr(each, field) or "" for each in holders(context.pod.spec)):
-        if meant := similar(name, names):
+        if meant := find_similar(name, names):
             find = partial(_objects_with_name, holders, field, name)
             edit = set_fields_in(find, **{field: meant}, **others)
             yield from context.edit_pod(f"correct {label} {name} to {meant}", BOUND, edit)
@@ -305,7 +305,7 @@ def _correct_device_claim_name(context: Context) -> Iterator[Candidate]:
 
 def _fix_service_account(context: Context) -> Iterator[Candidate]:
     name, known = context.pod.spec.service_account_name, _existing_names(context, ServiceAccount)
-    meant = similar(name, known)
+    meant = find_similar(name, known)
     old: dict[str, Any] = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
     yield from _correct_names(context, known, "serviceAccountName", "service_account_name", **old)
     new = ServiceAccount(metadata=ObjectMeta(name=name, namespace=context.namespace))
@@ -316,7 +316,7 @@ def _fix_service_account(context: Context) -> Iterator[Candidate]:
 
 
 def _warn_instead_of_deny(context: Context) -> Iterator[Candidate]:
-    verdict = context.snapshot.derived(policies_of).verdict(context.pod)
+    verdict = context.snapshot.derive(policies_of).verdict(context.pod)
     for denial in verdict.denials[:1]:
         binding = context.snapshot.find(ValidatingAdmissionPolicyBinding, "", denial.binding)
         if binding is not None and "Deny" in binding.spec.validation_actions:

@@ -15,7 +15,7 @@ from mooring.advisor.explain.devices import (
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods, with_object_change
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.node_facts import nearest, similar
+from mooring.advisor.node_facts import find_nearest, find_similar
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodResourceClaim
 from mooring.api.meta_v1 import ObjectMeta
@@ -144,7 +144,7 @@ def _fix_missing_classes(view: View) -> Iterator[Remedy]:
     for claim, name in _wanted_classes(view):
         if view.object(DeviceClass, name) is not None:
             continue
-        if meant := similar(name, view.objects(DeviceClass)):
+        if meant := find_similar(name, view.objects(DeviceClass)):
             idea = Remedy("correct class", BOUND, f"correct DeviceClass {name} to {meant}")
             yield _change_claim(view, claim, idea, _rename_class_edit(name, meant))
         made = DeviceClass(metadata=ObjectMeta(name=name))
@@ -166,7 +166,7 @@ def _fix_silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
         driver = driver_of(found) if found is not None else ""
         if found is None or driver in known or (known and not driver):
             continue
-        if meant := nearest(driver, known):
+        if meant := find_nearest(driver, known):
             yield _correct_driver(found, driver, meant)
         for other in sorted(each for each, made in view.objects(DeviceClass).items() if driver_of(made) in known):
             idea = Remedy("other class", LARGE - 1, f"ask for DeviceClass {other} instead of {name}")

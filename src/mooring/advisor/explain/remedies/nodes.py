@@ -24,7 +24,7 @@ from mooring.advisor.explain.remedies.remedy import (
 from mooring.advisor.explain.subject import set_fields, set_fields_in
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, format_amount, has_conditions, to_quantity
 from mooring.advisor.explain.wording import format_requirement
-from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
+from mooring.advisor.node_facts import NodeFacts, find_similar, format_taint
 from mooring.api.core_v1 import (
     Container,
     Node,
@@ -80,7 +80,7 @@ def taint_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
     if len(steps) == len(untolerated):
         yield _combine_remedies("move bound", steps)
     edits = [_add_toleration_edit(_exact_toleration(taint)) for taint in untolerated]
-    shown = " and ".join(shown_taint(taint) for taint in untolerated)
+    shown = " and ".join(format_taint(taint) for taint in untolerated)
     if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
         yield add_node(view, info.node)
         return
@@ -104,7 +104,7 @@ def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[R
         for each in view.pod.spec.tolerations:
             if each.expression or not each.key or each.operator not in ("", "Equal", "Exists"):
                 continue
-            is_meant = each.key == taint.key or similar(each.key, [taint.key])
+            is_meant = each.key == taint.key or find_similar(each.key, [taint.key])
             if not is_meant or (each.key == taint.key and each.operator == "Equal" and not _is_typo(each, taint)):
                 continue
             wanted = Toleration(
@@ -121,7 +121,7 @@ def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[R
 def _is_typo(toleration: Toleration, taint: Taint) -> bool:
     """Return whether a toleration with the taint's key has another effect, or a misspelling of the taint's value."""
     is_other_effect = bool(toleration.effect) and toleration.effect != taint.effect
-    return is_other_effect or (toleration.value != taint.value and bool(similar(toleration.value, [taint.value])))
+    return is_other_effect or (toleration.value != taint.value and bool(find_similar(toleration.value, [taint.value])))
 
 
 def _format_toleration(each: Toleration) -> str:
@@ -166,7 +166,7 @@ def _untaint_remedy(node: Node, untolerated: Sequence[Taint]) -> Remedy:
     def change(after: Node) -> None:
         after.spec.taints = [taint for taint in after.spec.taints if (taint.key, taint.effect) not in gone]
 
-    name, shown = node.metadata.name, [shown_taint(taint) for taint in untolerated]
+    name, shown = node.metadata.name, [format_taint(taint) for taint in untolerated]
     command = patches.kubectl_command("taint", "node", name, *(f"{text}-" for text in shown))
     summary = f"remove {' and '.join(shown)} from node {name}"
     idea = Remedy("untaint", (MODEST + 1) * len(shown), summary, caveat="other pods may then come too")
@@ -248,11 +248,11 @@ def _correct_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[
         requirement = each.requirement
         if requirement is None or each.field_name or requirement.operator not in ("In", "Exists"):
             continue
-        key = each.key if each.key in labels else similar(each.key, labels)
+        key = each.key if each.key in labels else find_similar(each.key, labels)
         if not key:
             continue
         values = requirement.values
-        meant = [value if value == labels[key] else similar(value, [labels[key]]) for value in values]
+        meant = [value if value == labels[key] else find_similar(value, [labels[key]]) for value in values]
         others = (info.node.metadata.labels.get(each.key) for info in view.engine.cluster.node_infos())
         is_correct = any(value in values for value in others)
         if requirement.operator == "In" and (labels[key] not in meant or is_correct):
@@ -375,7 +375,7 @@ def _correct_resource(view: View, resource: str) -> Iterator[Remedy]:
             each[meant] = each.pop(resource)
         return bool(amounts)
 
-    also = f", and tolerate the taint {' and '.join(map(shown_taint, taints))}" if taints else ""
+    also = f", and tolerate the taint {' and '.join(map(format_taint, taints))}" if taints else ""
     yield Remedy(
         "correct resource",
         BOUND,

@@ -17,7 +17,7 @@ from mooring.advisor.explain.remedies.remedy import (
 )
 from mooring.advisor.explain.subject import set_fields
 from mooring.advisor.explain.view import Spread, UnmetPodTerm, View
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import find_similar
 from mooring.api.core_v1 import PodAffinityTerm, PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
@@ -30,7 +30,7 @@ def spread_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Rem
     unlabelled = [each for each in broken if each.domain is None]
     if unlabelled:
         key = unlabelled[0].constraint.topology_key
-        if meant := similar(key, info.node.metadata.labels):
+        if meant := find_similar(key, info.node.metadata.labels):
             edit = _edit_constraints(unlabelled[:1], lambda own, _: setattr(own, "topology_key", meant))
             yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
         wanted: dict[str, str | None] = {
@@ -100,7 +100,7 @@ def _correct_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Ite
     """Suggest the correct spelling of a topology key, label or namespace in a required pod-affinity term."""
     for each in apart:
         key = each.term.topology_key
-        if each.domain is None and (meant := similar(key, info.node.metadata.labels)):
+        if each.domain is None and (meant := find_similar(key, info.node.metadata.labels)):
             edit = _edit_pod_terms(each, set_fields(topology_key=meant))
             yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
         elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:

@@ -27,7 +27,7 @@ from mooring.advisor.explain.storage import (
     volume_zones,
 )
 from mooring.advisor.explain.view import Unmet, View, full_name
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import find_similar
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import (
@@ -108,7 +108,7 @@ def _correct_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
             edit = partial(_set_claim_class, each.metadata.name)
             yield with_object_change(Remedy("correct class", BOUND, summary), claim, edit)
         return
-    meant = similar(name, [each.metadata.name for each in usable])
+    meant = find_similar(name, [each.metadata.name for each in usable])
     volume = ephemeral_volume_of(view.pod, claim.metadata.name)
     if meant and volume is not None:
         summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"

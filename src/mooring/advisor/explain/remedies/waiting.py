@@ -18,7 +18,7 @@ from mooring.advisor.explain.storage import (
     working_provisioners,
 )
 from mooring.advisor.explain.subject import set_fields, set_fields_in
-from mooring.advisor.node_facts import nearest, similar
+from mooring.advisor.node_facts import find_nearest, find_similar
 from mooring.advisor.snapshot.owners import owners_of
 from mooring.api.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
@@ -45,7 +45,7 @@ _REFUSED = re.compile(r"denied|unauthori[sz]ed|authenticat|authori[sz]ation|forb
 
 def image_remedies(context: Context) -> Iterator[Candidate]:
     """Suggest, for an image that cannot be pulled, the image meant, a pull Secret, or the Deployment's old revision."""
-    known = context.snapshot.derived(PulledImages.from_snapshot)
+    known = context.snapshot.derive(PulledImages.from_snapshot)
     found = {image: known.find_meant_image(image) for image in failing_images(context.pod)}
     meant = {image: each for image, each in found.items() if each is not None}
     are_misspellings = all(each.is_misspelling for each in meant.values())
@@ -102,7 +102,7 @@ def _add_pull_secret(context: Context, known: PulledImages) -> Iterator[Candidat
         for name, user in there.items():
             if name in own:
                 continue
-            old = next((each for each in own if similar(each, [name])), "")
+            old = next((each for each in own if find_similar(each, [name])), "")
             kept = [LocalObjectReference(name=each) for each in own if each != old]
             edit = set_fields(image_pull_secrets=[*kept, LocalObjectReference(name=name)])
             if old:
@@ -138,7 +138,7 @@ def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None
     if len(ranked) < 2:
         return None
     older, newer = ({each.image for each in containers_of(found.spec.template.spec)} for found in ranked[-2:])
-    known = context.snapshot.derived(PulledImages.from_snapshot)
+    known = context.snapshot.derive(PulledImages.from_snapshot)
     is_pulled = context.cause.code in IMAGE_CAUSES and older != newer and all(map(known.place_of, older))
     return ranked[-2] if ranked[-2].status.available_replicas or is_pulled else None
 
@@ -148,13 +148,13 @@ def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None
 
 def provisioning_remedies(context: Context) -> Iterator[Candidate]:
     """Suggest, for a claim that gets no volume, the class's correct provisioner, or a class whose provisioner works."""
-    working = context.snapshot.derived(working_provisioners)
+    working = context.snapshot.derive(working_provisioners)
     for name in claim_names(context.pod):
         claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
         found = context.snapshot.find(StorageClass, "", class_of(claim)) if claim is not None else None
         if claim is None or found is None or claim.spec.volume_name or found.provisioner in working:
             continue
-        if meant := nearest(found.provisioner, working):
+        if meant := find_nearest(found.provisioner, working):
             after = copy_of(found)
             after.provisioner = meant
             summary = f"correct provisioner {found.provisioner} of StorageClass {found.metadata.name} to {meant}"

@@ -4,6 +4,6 @@ All cluster data is escaped with `markup.escaped`. Read next: ``page.py`` for th
 charts.
 """
 
-from mooring.advisor.simulate.html.page import page
+from mooring.advisor.simulate.html.page import render_page
 
-__all__ = ["page"]
+__all__ = ["render_page"]

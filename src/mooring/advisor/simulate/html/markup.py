@@ -17,13 +17,13 @@ class Markup(str):
     __slots__ = ()
 
     def __add__(self, other: str) -> "Markup":
-        return Markup(str(self) + escaped(other))
+        return Markup(str(self) + escape_html(other))
 
-    def joined(self, parts: "list[Self] | list[Markup]") -> "Markup":
-        return Markup(str(self).join(map(escaped, parts)))
+    def join_markup(self, parts: "list[Self] | list[Markup]") -> "Markup":
+        return Markup(str(self).join(map(escape_html, parts)))
 
 
-def escaped(value: object) -> str:
+def escape_html(value: object) -> str:
     """Escape a value for HTML text and attributes; replace invalid characters."""
     if isinstance(value, Markup):
         return str(value)
@@ -33,18 +33,18 @@ def escaped(value: object) -> str:
 def tag(name: str, /, *content: object, **attributes: object) -> Markup:
     """Return an HTML element. Attributes that are None are left out; `class_` and `for_` lose their underscore."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape_html(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in _EMPTY:
         return Markup(f"<{name}{written}>")
-    return Markup(f"<{name}{written}>{''.join(map(escaped, content))}</{name}>")
+    return Markup(f"<{name}{written}>{''.join(map(escape_html, content))}</{name}>")
 
 
-def together(*parts: object) -> Markup:
+def concat(*parts: object) -> Markup:
     """Return the concatenation of texts, which are escaped, and markup, which is not."""
-    return Markup("".join(map(escaped, parts)))
+    return Markup("".join(map(escape_html, parts)))
 
 
 def card(title: str, *content: object, **attributes: object) -> Markup:

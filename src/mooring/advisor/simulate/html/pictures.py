@@ -59,7 +59,7 @@ class Cell:
     """Whether the node is cordoned."""
 
 
-def shade(part: float) -> str:
+def shade_of(part: float) -> str:
     """Return the CSS class of the colour for a utilisation: `h0` to `h9`, or `over` above 100 %."""
     return "over" if part > 1.0 else _STEPS[min(int(part * 10), 9)]
 
@@ -69,7 +69,7 @@ def nodes_per_cell(number: int) -> int:
     return math.ceil(number / _MAX_CELLS)
 
 
-def cells(found: Sequence[Cell]) -> list[Cell]:
+def merge_cells(found: Sequence[Cell]) -> list[Cell]:
     """Merge neighbouring cells into their average, so that a heat map has at most `_MAX_CELLS` cells."""
     size = nodes_per_cell(len(found))
     if size <= 1:
@@ -83,9 +83,9 @@ def cells(found: Sequence[Cell]) -> list[Cell]:
     return made
 
 
-def heat_map(title: str, found: Sequence[Cell]) -> Markup:
+def draw_heat_map(title: str, found: Sequence[Cell]) -> Markup:
     """Draw a heat map: a square for each cell, in order, coloured by utilisation; a dot marks cordoned nodes."""
-    shown = cells(found)
+    shown = merge_cells(found)
     columns = max(math.ceil(math.sqrt(len(shown) * 3.0)), 14)
     step = 520 / columns
     gap = min(step * 0.12, 2.0)
@@ -99,7 +99,7 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
             outline = {"stroke": "var(--soft)", "stroke_opacity": "0.55", "stroke_dasharray": "2 2"}
             drawn.append(rect(x + gap, y + gap, step - 2 * gap, step - 2 * gap, "none", hint, **outline))
             continue
-        fill = f"var(--{shade(cell.part)})"
+        fill = f"var(--{shade_of(cell.part)})"
         drawn.append(rect(x + gap / 2, y + gap / 2, step - gap, step - gap, fill, hint, rx=f"{min(step / 6, 3):.1f}"))
         if step >= _ROOM_FOR_NUMBER:
             number = f"{round(cell.part * 100)}{'●' if cell.marked else ''}"
@@ -117,18 +117,18 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
     return svg(columns * step, rows * step, title, description, *drawn)
 
 
-def heat_legend() -> Markup:
+def draw_heat_legend() -> Markup:
     entries = [(name, f"{index * 10} to {index * 10 + 10}%") for index, name in enumerate(_STEPS)]
     return legend(
         [*entries, ("over", "more than there is"), ("", "● cordoned"), ("", "dashed: not there at that time")]
     )
 
 
-def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[float, float]] = ()) -> Markup:
+def draw_timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[float, float]] = ()) -> Markup:
     """Draw running, pending and evicted pods over time, with marks for events."""
     width, height, left, top, bottom = 1060.0, 260.0, 60.0, 34.0, 34.0
     counts = [*(moment.running + moment.pending for moment in moments), *(number for _, number in evicted)]
-    levels = ticks(max(counts, default=0))
+    levels = axis_ticks(max(counts, default=0))
     most = levels[-1]
     last = max(end, moments[-1].at if moments else 0.0, 1.0)
 
@@ -152,11 +152,11 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
         anchor = "start" if moment_ == 0 else "end" if near_end else "middle"
         lines.append(text_at(at, height - 12, format_seconds(moment_), anchor=anchor))
     areas = [
-        tag("path", d=_steps(total, last, x, y, height - bottom), fill="var(--two-soft)", stroke="var(--two)",
+        tag("path", d=_step_path(total, last, x, y, height - bottom), fill="var(--two-soft)", stroke="var(--two)",
             stroke_dasharray="5 3"),
-        tag("path", d=_steps(running, last, x, y, height - bottom), fill="var(--one-soft)", stroke="var(--one)",
+        tag("path", d=_step_path(running, last, x, y, height - bottom), fill="var(--one-soft)", stroke="var(--one)",
             stroke_width="1.5"),
-        tag("path", d=_line(evicted, last, x, y), fill="none", stroke="var(--bad)", stroke_width="2",
+        tag("path", d=_line_path(evicted, last, x, y), fill="none", stroke="var(--bad)", stroke_width="2",
             stroke_dasharray="2 3"),
     ]  # fmt: skip
     marks: list[Markup] = []
@@ -165,7 +165,7 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
         at = x(moment.at)
         hint = tag("title", f"{format_seconds(moment.at)}: {moment.event}")
         marks.append(_grid_line((at, top - 8), (at, height - bottom), "var(--ink)", hint, stroke_dasharray="1 3"))
-    marks += _numbers(events, x, top)
+    marks += _draw_event_numbers(events, x, top)
     final = moments[-1] if moments else None
     description = f"At the end {final.running} pods run and {final.pending} are pending." if final is not None else ""
     return svg(width, height, "Pods over time", description, *lines, *areas, *marks)
@@ -174,7 +174,7 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
 PODS_LEGEND = (("running", "running (solid line)"), ("pending", "pending on top of them (dashed line)"))
 
 
-def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
+def _draw_event_numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
     places: dict[int, list[int]] = {}
     for number, moment in enumerate(events, 1):
         places.setdefault(round(x(moment.at) / 26), []).append(number)
@@ -186,7 +186,7 @@ def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
     return labels
 
 
-def _steps(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale, floor: float) -> str:
+def _step_path(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale, floor: float) -> str:
     if not points:
         return ""
     parts = [f"M{x(points[0][0]):.1f},{floor:.1f}"]
@@ -198,13 +198,13 @@ def _steps(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scal
     return "".join(parts)
 
 
-def _line(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale) -> str:
+def _line_path(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale) -> str:
     parts = [f"{'V' if index else f'M{x(at):.1f},'}{y(value):.1f}H" for index, (at, value) in enumerate(points)]
     ends = [x(at) for at, _ in points[1:]] + [x(last)]
     return "".join(f"{part}{end:.1f}" for part, end in zip(parts, ends, strict=False))
 
 
-def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> Markup:
+def draw_utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> Markup:
     """Draw two bars for each resource: its requested fraction before and after the simulation."""
     old = {use.resource: use for use in before}
     width, row, left = 520.0, 46.0, 130.0
@@ -212,7 +212,7 @@ def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> 
     drawn: list[Markup] = []
     for index, use in enumerate(after):
         top = index * row
-        drawn.append(text_at(left - 12, top + 22, _short(use.resource), anchor="end", class_="strong"))
+        drawn.append(text_at(left - 12, top + 22, _shorten(use.resource), anchor="end", class_="strong"))
         drawn.append(rect(left, top + 6, room, 12, "var(--faint)", rx="3"))
         drawn.append(rect(left, top + 21, room, 12, "var(--faint)", rx="3"))
         part = old[use.resource].fraction if use.resource in old else 0.0
@@ -225,7 +225,7 @@ def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> 
     return svg(width, max(len(after) * row, 1), "Requested before and after", text, *drawn)
 
 
-def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
+def draw_histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
     """Draw a histogram of nodes by requested fraction of a resource: before as an outline, after filled."""
     width, height, bottom = 520.0, 200.0, 36.0
     old = before.nodes.histogram if before is not None else (0,) * len(after.nodes.histogram)
@@ -250,14 +250,14 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
                 text_at(x + slot * 0.7, height - bottom - tall - 5, f"{number:,}", anchor="middle", class_="on")
             )
         drawn.append(text_at(x + slot / 2, height - 18, label, anchor="middle"))
-    drawn.append(text_at(width / 2, height - 3, f"% of a node's {_short(after.resource, 40)}", anchor="middle"))
+    drawn.append(text_at(width / 2, height - 3, f"% of a node's {_shorten(after.resource, 40)}", anchor="middle"))
     drawn.append(_grid_line((5, height - bottom), (width - 5, height - bottom), "var(--line)"))
     spread = after.nodes
     text = f"From {spread.least:.0%} to {spread.most:.0%}{' afterwards' if before else ''}, median {spread.median:.0%}."
     return svg(width, height, f"Nodes by how much of their {after.resource} is requested", text, *drawn)
 
 
-def reasons(groups: Sequence[PendingGroup]) -> Markup:
+def draw_reasons(groups: Sequence[PendingGroup]) -> Markup:
     """Draw a bar with the number of pending pods for each main reason (`main_reason`)."""
     counted: dict[str, int] = {}
     for group in groups:
@@ -268,7 +268,7 @@ def reasons(groups: Sequence[PendingGroup]) -> Markup:
     drawn: list[Markup] = []
     for index, (reason, number) in enumerate(found):
         top = index * row
-        drawn.append(text_at(0, top + 14, _short(reason, 130), class_="on"))
+        drawn.append(text_at(0, top + 14, _shorten(reason, 130), class_="on"))
         drawn.append(rect(0, top + 20, (width - 80) * number / most, 12, "var(--two)", rx="3"))
         drawn.append(text_at((width - 80) * number / most + 8, top + 30, f"{number:,}", class_="strong"))
     text = "; ".join(f"{number} pods: {reason}" for reason, number in found)
@@ -287,7 +287,7 @@ def main_reason(message: str) -> str:
     return max(counted, default=(0, rest))[1]
 
 
-def _short(text: str, most: int = 18) -> str:
+def _shorten(text: str, most: int = 18) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -296,7 +296,7 @@ COLOURS = ("#2f6fde", "#c2571a", "#1a7f4b", "#8a4a9e", "#b42318", "#667085", "#0
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720.0, 260.0, 56.0, 12.0, 12.0, 30.0
 
 
-def line_chart(
+def draw_line_chart(
     title: str, series: Mapping[str, Points], format_x: Callable[[float], str], format_y: Callable[[float], str]
 ) -> Markup:
     """Draw a line chart of several series of points, with axes and a legend."""
@@ -344,7 +344,7 @@ _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 
 _DAY = 86400
 
 
-def ticks(most: float, wanted: int = 5) -> list[float]:
+def axis_ticks(most: float, wanted: int = 5) -> list[float]:
     """Return the labels of an axis: about `wanted` round numbers from 0 up to at least `most`.
 
     >>> ticks(90), ticks(7), ticks(0)

@@ -24,11 +24,11 @@ from mooring.advisor.simulate.traces.events import (
     ClusterTracker,
     Complaints,
     Event,
-    PodBound,
-    Times,
+    PodBinding,
+    TimeChecker,
     TraceError,
-    from_tree_of,
-    unbound,
+    as_pending,
+    decode_tree,
 )
 from mooring.advisor.simulate.traces.tables import open_unpacked
 from mooring.api import times
@@ -75,9 +75,9 @@ class _Line(msgspec.Struct, rename="camel"):
     time: str = ""
 
 
-def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
+def read_events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
     """Yield the events of several audit logs or watch streams, merged by time."""
-    reading = _Reading()
+    reading = _LineConverter()
     for moment, place, line in merge(*(_parse_lines(path, complaints) for path in paths), key=itemgetter(0)):
         with complaints.reading(place):
             yield from list(reading.read(line, moment))
@@ -95,7 +95,7 @@ def _parse_lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime,
                 try:
                     line = decoder.decode(text)
                     if line.type:
-                        line.object = None if line.type in _NO_OBJECTS else from_tree_of(line.object)
+                        line.object = None if line.type in _NO_OBJECTS else decode_tree(line.object)
                     yield clock.moment(line, place), place, line
                 except (ValueError, msgspec.DecodeError, RecursionError) as problem:
                     cut = " (the file seems to be cut off)" if not text.endswith(b"\n") else ""
@@ -108,7 +108,7 @@ class _Clock:
     """Reads the times of a file's lines; a time before the previous line's is raised to that."""
 
     def __init__(self) -> None:
-        self._order = Times()
+        self._order = TimeChecker()
         self._first = self._last = _BEFORE
 
     def moment(self, line: _Line, place: str) -> datetime:
@@ -124,12 +124,12 @@ class _Clock:
         return found
 
 
-class _Reading:
+class _LineConverter:
     """Converts lines of an audit log or watch stream to trace events."""
 
     def __init__(self) -> None:
         self._start = _BEFORE
-        self._tracker = ClusterTracker(unbound)
+        self._tracker = ClusterTracker(as_pending)
 
     def read(self, line: _Line, moment: datetime) -> Iterator[Event]:
         return self._read_watch(line, moment) if line.type else self._read_audit(line, moment)
@@ -157,7 +157,7 @@ class _Reading:
             if not isinstance(line.response_object, dict):
                 raise ValueError(f"{line.verb} of {about.resource} without its object: the audit level is too low")
             if line.response_object.get("kind") != "Status":
-                yield from self._tracker.put(at, from_tree_of(line.response_object))
+                yield from self._tracker.put(at, decode_tree(line.response_object))
 
     def _binding_events(self, at: float, name: str, binding: Any) -> Iterator[Event]:
         target = binding.get("target") if isinstance(binding, dict) else None
@@ -165,7 +165,7 @@ class _Reading:
         if not node:
             raise ValueError("a binding without its node: the audit level is too low")
         self._tracker.pods[name] = str(node)
-        yield PodBound(at, name, str(node))
+        yield PodBinding(at, name, str(node))
 
     def _removal_events(self, at: float, about: _Reference) -> Iterator[Event]:
         if about.resource == "pods":

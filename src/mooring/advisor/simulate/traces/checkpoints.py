@@ -42,7 +42,7 @@ class ReplayState:
     placements: dict[str, str] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
 
-    def wanted(self) -> set[int]:
+    def needed_events(self) -> set[int]:
         """Return the numbers of the trace events whose pods and nodes are needed to resume."""
         return {*self.nodes, *(pod.event for pod in self.pods), *(event for event, _ in self.shapes)}
 
@@ -85,7 +85,7 @@ class Checkpoints:
         except OSError as problem:
             raise TraceError(f"{self._path}: the checkpoint cannot be written: {problem.strerror}") from problem
 
-    def end(self) -> None:
+    def delete(self) -> None:
         """Delete the checkpoint of a finished replay."""
         self._path.unlink(missing_ok=True)
 

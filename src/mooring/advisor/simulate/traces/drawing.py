@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.advisor.simulate.traces.events import PodArrives, TraceError, rename
+from mooring.advisor.simulate.traces.events import PodArrival, TraceError, with_pod_name
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.requests import in_units, requests_of, to_units
 
@@ -41,53 +41,53 @@ class FillTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DrawnWorkload(NamedTuple):
-    pods: Iterator[PodArrives]
+    pods: Iterator[PodArrival]
     """The pods, created one a second and never deleted."""
     nodes: list[Node]
 
 
-def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: FillTarget | None, seed: int) -> DrawnWorkload:
+def draw_workload(pods: Sequence[Pod], nodes: Sequence[Node], fill: FillTarget | None, seed: int) -> DrawnWorkload:
     """Draw pods up to the fill target, and put pods and nodes in random order. Raise TraceError."""
     lot = GoRandom(seed)
-    lot.bits()  # the simulator logs the first number
+    lot.next_bits()  # the simulator logs the first number
     listed = sorted(pods, key=lambda pod: pod.metadata.name)
     chosen = list(listed)
     lot.shuffle(chosen)
     if fill is not None:
-        chosen = _fill_to_target(chosen, listed, fill, capacity(nodes, fill.resource), lot)
+        chosen = _fill_to_target(chosen, listed, fill, sum_capacity(nodes, fill.resource), lot)
     for _ in range(_TAKEN):
-        lot.bits()
+        lot.next_bits()
     named = sorted(nodes, key=lambda node: node.metadata.name)
     places = lot.permutation(len(named))
     ordered = [node for _, node in sorted(zip(places, named, strict=True), key=lambda placed: placed[0])]
-    return DrawnWorkload((PodArrives(number * GAP, pod) for number, pod in enumerate(chosen)), ordered)
+    return DrawnWorkload((PodArrival(number * GAP, pod) for number, pod in enumerate(chosen)), ordered)
 
 
-def capacity(nodes: Iterable[Node], resource: str) -> int:
+def sum_capacity(nodes: Iterable[Node], resource: str) -> int:
     """Return the allocatable amount of a resource over all nodes, in the scheduler's units."""
     amounts = (node.status.allocatable.get(resource) for node in nodes)
     return sum(to_units(resource, amount) for amount in amounts if amount is not None)
 
 
-def requested(pod: Pod, resource: str) -> int:
+def requested_amount(pod: Pod, resource: str) -> int:
     return in_units(requests_of(pod, pod_level=True)).get(resource, 0)
 
 
 def _fill_to_target(chosen: list[Pod], pods: Sequence[Pod], fill: FillTarget, has: int, lot: "GoRandom") -> list[Pod]:
     wanted = fill.times * has
-    amounts = {id(pod): requested(pod, fill.resource) for pod in pods}
+    amounts = {id(pod): requested_amount(pod, fill.resource) for pod in pods}
     total = sum(amounts.values())
     if not total or not has:
         who = "no pod of the trace asks for it" if has else "no node has any"
         raise TraceError(f"the cluster cannot be filled with {fill.resource}: {who}")
     if total >= wanted:
         while total > wanted:
-            total -= amounts[id(chosen.pop(lot.below(len(chosen))))]
+            total -= amounts[id(chosen.pop(lot.next_below(len(chosen))))]
         return chosen
     # Stop as the paper's simulator does: before a pod that would exceed the target.
-    while total + min(amounts[id(pod := pods[lot.below(len(pods))])], 1000) <= wanted:
+    while total + min(amounts[id(pod := pods[lot.next_below(len(pods))])], 1000) <= wanted:
         total += amounts[id(pod)]
-        chosen.append(rename(pod, f"{pod.metadata.name}-again-{len(chosen) - len(pods)}"))
+        chosen.append(with_pod_name(pod, f"{pod.metadata.name}-again-{len(chosen) - len(pods)}"))
     return chosen
 
 
@@ -99,16 +99,16 @@ _MASK = 2**64 - 1
 class GoRandom:
     def __init__(self, seed: int) -> None:
         first = [own ^ mixed for own, mixed in zip(_seed_state(seed, 20), _mixed_state(), strict=True)]
-        self._numbers = _generate(_by_age(first))
+        self._numbers = _generate_numbers(_order_by_age(first))
 
-    def bits(self) -> int:
+    def next_bits(self) -> int:
         """Return the next random number, of 63 bits."""
         return next(self._numbers) & (_MASK >> 1)
 
-    def below(self, limit: int) -> int:
+    def next_below(self, limit: int) -> int:
         """Return a random number from 0 to below `limit`, as Go's `Int31n` does; `limit` is at most 31 bits long."""
         largest = 2**31 - 1 - 2**31 % limit  # up to there all remainders are equally frequent
-        while (number := self.bits() >> 32) > largest:
+        while (number := self.next_bits() >> 32) > largest:
             pass
         return number % limit
 
@@ -120,14 +120,14 @@ class GoRandom:
     def permutation(self, size: int) -> list[int]:
         found: list[int] = []
         for number in range(size):
-            place = self.below(number + 1)
+            place = self.next_below(number + 1)
             found.append(number)
             found[number], found[place] = found[place], number
         return found
 
     def _scaled_below(self, limit: int) -> int:
         while True:
-            product = (self.bits() >> 31) * limit
+            product = (self.next_bits() >> 31) * limit
             if product % 2**32 >= 2**32 % limit:
                 return product >> 32
 
@@ -142,11 +142,11 @@ def _seed_state(seed: int, shift: int) -> list[int]:
     return [(a << 2 * shift ^ b << shift ^ c) & _MASK for a, b, c in zip(*[iter(found)] * 3, strict=True)]
 
 
-def _by_age(places: list[int]) -> list[int]:
+def _order_by_age(places: list[int]) -> list[int]:
     return [places[(_LONG - _SHORT - 1 - age) % _LONG] for age in range(_LONG)]
 
 
-def _generate(first: list[int]) -> Iterator[int]:
+def _generate_numbers(first: list[int]) -> Iterator[int]:
     ring = list(first)
     while True:
         for place in range(_LONG):
@@ -156,16 +156,16 @@ def _generate(first: list[int]) -> Iterator[int]:
 
 @cache
 def _mixed_state() -> list[int]:
-    numbers = _by_age(_seed_state(1, 10))
-    following = _generate(numbers)
+    numbers = _order_by_age(_seed_state(1, 10))
+    following = _generate_numbers(numbers)
     known = np.array(numbers + [next(following) for _ in range(_LONG - 1)], np.uint64)
-    factors = _power(_MIXED_AFTER)
+    factors = _jump_coefficients(_MIXED_AFTER)
     by_age = [int((factors * known[begin : begin + _LONG]).sum()) for begin in range(_LONG)]
     oldest = _MIXED_AFTER % _LONG  # the ring buffer has rotated
     return [by_age[(_LONG - _SHORT - 1 - place - oldest) % _LONG] for place in range(_LONG)]
 
 
-def _power(exponent: int) -> NDArray[np.uint64]:
+def _jump_coefficients(exponent: int) -> NDArray[np.uint64]:
     """Return the coefficients that compute the number `exponent` positions later from the first 607 numbers.
 
     They are those of the polynomial x**exponent, where x**607 = x**334 + 1: multiplying by x gives the next number.
@@ -176,11 +176,11 @@ def _power(exponent: int) -> NDArray[np.uint64]:
         product = np.convolve(found, found)
         if digit == "1":
             product = np.append(np.zeros(1, np.uint64), product)
-        found = _reduce(product)
+        found = _reduce_polynomial(product)
     return found
 
 
-def _reduce(factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _reduce_polynomial(factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
     while len(factors) > _LONG:
         begin = max(len(factors) - _SHORT, _LONG)  # the reduced terms do not overlap
         upper, factors = factors[begin:], factors[:begin]

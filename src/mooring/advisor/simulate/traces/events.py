@@ -39,7 +39,7 @@ def check_duration(seconds: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class PodArrives:
+class PodArrival:
     at: float
     pod: Pod
     lasts: float | None = None
@@ -51,13 +51,13 @@ class PodArrives:
 
 
 @dataclass(frozen=True, slots=True)
-class PodLeaves:
+class PodDeparture:
     at: float
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class PodBound:
+class PodBinding:
     """Event: a pod was bound to a node in the recorded cluster; the replay only compares its own choice with it."""
 
     at: float
@@ -66,7 +66,7 @@ class PodBound:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeComes:
+class NodeArrival:
     """Event: a node was added or changed."""
 
     at: float
@@ -74,14 +74,14 @@ class NodeComes:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeGoes:
+class NodeDeparture:
     at: float
     name: str
     fails: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectComes:
+class ObjectArrival:
     """Event: an object other than a pod or node was created or changed; workloads create their pods."""
 
     at: float
@@ -89,14 +89,16 @@ class ObjectComes:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectGoes:
+class ObjectDeparture:
     at: float
     kind: str
     namespace: str
     name: str
 
 
-Event: TypeAlias = PodArrives | PodLeaves | PodBound | NodeComes | NodeGoes | ObjectComes | ObjectGoes
+Event: TypeAlias = (
+    PodArrival | PodDeparture | PodBinding | NodeArrival | NodeDeparture | ObjectArrival | ObjectDeparture
+)
 
 
 class ClusterTracker:
@@ -119,7 +121,7 @@ class ClusterTracker:
             seen = scheduling_fields_of(obj)
             if self.nodes.get(obj.metadata.name, ()) != seen:
                 self.nodes[obj.metadata.name] = seen
-                yield NodeComes(at, obj)
+                yield NodeArrival(at, obj)
         elif isinstance(obj, Pod):
             name, node = f"{obj.metadata.namespace}/{obj.metadata.name}", obj.spec.node_name
             if has_ended(obj):
@@ -128,19 +130,19 @@ class ClusterTracker:
             if name not in self.pods:
                 new = self._arriving(obj)
                 self.pods[name] = new.spec.node_name
-                yield PodArrives(at, new)
+                yield PodArrival(at, new)
             if node and not self.pods[name]:
                 self.pods[name] = node
-                yield PodBound(at, name, node)
+                yield PodBinding(at, name, node)
 
     def remove_pod(self, at: float, name: str) -> Iterator[Event]:
         if self.pods.pop(name, None) is not None:
-            yield PodLeaves(at, name)
+            yield PodDeparture(at, name)
 
     def remove_node(self, at: float, name: str) -> Iterator[Event]:
         if name in self.nodes:
             del self.nodes[name]
-            yield NodeGoes(at, name)
+            yield NodeDeparture(at, name)
 
 
 def scheduling_fields_of(node: Node) -> tuple[object, ...]:
@@ -148,7 +150,7 @@ def scheduling_fields_of(node: Node) -> tuple[object, ...]:
     return node.metadata.labels, node.spec.taints, node.spec.unschedulable, node.status.allocatable
 
 
-def unbound(pod: Pod) -> Pod:
+def as_pending(pod: Pod) -> Pod:
     """Return a pending copy of a pod, without its node, for the replay to schedule."""
     spec = structs.replace(pod.spec, node_name="") if pod.spec.node_name else pod.spec
     return structs.replace(pod, spec=spec, status=PodStatus(phase="Pending"))
@@ -195,7 +197,7 @@ class Complaints:
         return found
 
 
-class Times:
+class TimeChecker:
     """Checks that the times of a file's lines are valid: not negative, in order, without gaps of years."""
 
     def __init__(self, *, ordered: bool = True) -> None:
@@ -220,7 +222,7 @@ Amounts = tuple[tuple[str, str], ...]
 _STATUS = PodStatus(phase="Pending")
 
 
-def pod_of(
+def build_pod(
     name: str,
     namespace: str,
     resources: Amounts,
@@ -233,19 +235,21 @@ def pod_of(
     metadata = ObjectMeta(
         name=name, namespace=namespace, labels=dict(labels or {}), annotations=dict(annotations or {})
     )
-    return Pod(api_version="v1", kind="Pod", metadata=metadata, spec=_spec(resources, priority), status=_STATUS)
+    return Pod(
+        api_version="v1", kind="Pod", metadata=metadata, spec=_build_pod_spec(resources, priority), status=_STATUS
+    )
 
 
 @lru_cache(4096)
-def _spec(resources: Amounts, priority: int) -> PodSpec:
-    asked = quantities(resources)
+def _build_pod_spec(resources: Amounts, priority: int) -> PodSpec:
+    asked = parse_quantities(resources)
     scalar = {name: amount for name, amount in asked.items() if "/" in name}
     container = Container(name="main", resources=ResourceRequirements(requests=asked, limits=scalar))
     return PodSpec(containers=[container], scheduler_name=DEFAULT_SCHEDULER, priority=priority)
 
 
-def node_of(name: str, resources: Mapping[str, str], labels: Mapping[str, str]) -> Node:
-    amounts = quantities(resources.items())
+def build_node(name: str, resources: Mapping[str, str], labels: Mapping[str, str]) -> Node:
+    amounts = parse_quantities(resources.items())
     return Node(
         api_version="v1",
         kind="Node",
@@ -254,36 +258,36 @@ def node_of(name: str, resources: Mapping[str, str], labels: Mapping[str, str]) 
     )
 
 
-def quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
+def parse_quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
     found = {}
     for name, amount in resources:
         try:
             found[name] = parse(amount)
         except ValueError as problem:
             raise ValueError(f'{name} is "{amount[:40]}": {problem}') from None
-    check(found)
+    check_amounts(found)
     return found
 
 
-def check(amounts: Mapping[str, Quantity]) -> None:
+def check_amounts(amounts: Mapping[str, Quantity]) -> None:
     """Raise ValueError if a quantity is negative."""
     negative = next((name for name, amount in amounts.items() if amount.sign() < 0), None)
     if negative is not None:
         raise ValueError(f"{negative} is {amounts[negative]}, a negative amount")
 
 
-def rename(pod: Pod, name: str) -> Pod:
+def with_pod_name(pod: Pod, name: str) -> Pod:
     """Return a copy of a pod with another name and without its uid."""
     return structs.replace(pod, metadata=structs.replace(pod.metadata, name=name, uid=""))
 
 
-def from_tree_of(tree: Any) -> Resource:
+def decode_tree(tree: Any) -> Resource:
     """Decode an object of any known kind from a dict; raise ValueError."""
     obj = decode_newest(tree, FieldValidation.IGNORE)
     if not obj.metadata.name:
         raise ValueError(f"a {obj.kind} without a name")
     if isinstance(obj, Pod):
-        check(requests_of(obj, pod_level=True))
+        check_amounts(requests_of(obj, pod_level=True))
     elif isinstance(obj, Node):
-        check(obj.status.allocatable)
+        check_amounts(obj.status.allocatable)
     return obj

@@ -57,7 +57,7 @@ class AllocationCurve:
     sums: dict[int, float] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
 
-    def note(self, asked: float, allocated: float) -> None:
+    def add_point(self, asked: float, allocated: float) -> None:
         """Add a point to the curve; `asked` and `allocated` are fractions of the capacity."""
         step = round(100 * asked)
         self.sums[step] = self.sums.get(step, 0.0) + 100 * allocated
@@ -115,7 +115,7 @@ class Meter(SimulationRecord):
         """By signature, a pod with the number of its event."""
         self._rate = 0.0
 
-    def arrives(self, pod: SimulatedPod, event: int) -> None:
+    def record_arrival(self, pod: SimulatedPod, event: int) -> None:
         shape = self._world.engine.cluster.info(pod.pod).signature
         self.tally.arrived += 1
         self.count_signature(pod.pod, event, 1)
@@ -131,21 +131,21 @@ class Meter(SimulationRecord):
         self.shapes[shape] += number
         self.examples.setdefault(shape, (event, pod))
 
-    def placed(self, pod: SimulatedPod) -> None:
+    def record_placed(self, pod: SimulatedPod) -> None:
         self.tally.placed += 1
         self.tally.waits.add((pod.placed_at or 0.0) - (pod.created_at or 0.0))
         self._add_usage(pod, 1)
         self.arrivals.append(pod)
 
-    def removed(self, pod: SimulatedPod) -> None:
+    def record_removed(self, pod: SimulatedPod) -> None:
         if pod.node:
             self._add_usage(pod, -1)
 
-    def evicted(self, pod: SimulatedPod, cause: str) -> None:  # noqa: ARG002 - a Record's signature
+    def record_evicted(self, pod: SimulatedPod, cause: str) -> None:  # noqa: ARG002 - a Record's signature
         self.tally.evicted += 1
         self.lost.append(pod)
 
-    def preempted(self, pod: SimulatedPod, by: str) -> None:  # noqa: ARG002 - as above
+    def record_preempted(self, pod: SimulatedPod, by: str) -> None:  # noqa: ARG002 - as above
         self.tally.preempted += 1
         self.lost.append(pod)
 
@@ -161,19 +161,19 @@ class Meter(SimulationRecord):
             table = cluster.resources
             self._has = {name: int(table.allocatable[line].sum()) for name, line in table.resources().items()}
             self.count_cost()
-            self._rate = self._prices.rate(info.node for info in cluster.node_infos())
+            self._rate = self._prices.total_price(info.node for info in cluster.node_infos())
         return self._has.get(resource, 0)
 
-    def note_curves(self) -> None:
+    def extend_curves(self) -> None:
         """Add a point to the allocation curve of each resource; call it after arrived pods were scheduled."""
         for resource, asked in self.tally.asked.items():
             if has := self.capacity(resource):
                 curve = self.tally.curves.get(resource)
                 if curve is None:
                     curve = self.tally.curves[resource] = AllocationCurve()
-                curve.note(asked / has, self.tally.used.get(resource, 0) / has)
+                curve.add_point(asked / has, self.tally.used.get(resource, 0) / has)
 
-    def sample(self, *, is_last: bool = False) -> None:
+    def take_sample(self, *, is_last: bool = False) -> None:
         """Take a sample of all measures, unless the sampling interval skips this call and it is not the last."""
         self.tally.moments += 1
         if not is_last and self.tally.moments % self.tally.stride:
@@ -200,7 +200,7 @@ class Meter(SimulationRecord):
         sample |= {"preempted": self.tally.preempted, "evicted": self.tally.evicted, "given up": self.tally.given_up}
         if self._prices:
             sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.tally.cost, 4)}
-        for reason, number in sorted(world.lines.rejections().items()):  # several plugins may reject the same pod
+        for reason, number in sorted(world.lines.count_rejections().items()):  # several plugins may reject the same pod
             sample[f"pending {reason}"] = number
         profiles = world.engine.profiles.values()
         for plugin in {id(each): each for profile in profiles for each in profile.plugins}.values():

@@ -17,14 +17,14 @@ from pathlib import Path
 from mooring.advisor.simulate.traces.events import (
     Complaints,
     Event,
-    NodeComes,
-    PodArrives,
-    Times,
+    NodeArrival,
+    PodArrival,
+    TimeChecker,
+    build_node,
+    build_pod,
     check_duration,
-    node_of,
-    pod_of,
 )
-from mooring.advisor.simulate.traces.tables import header, lines
+from mooring.advisor.simulate.traces.tables import read_header, read_rows
 
 GPU, MODEL = "alibabacloud.com/gpu-milli", "alibabacloud.com/gpu-card-model"
 NODE_COLUMNS = frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"})
@@ -34,24 +34,24 @@ _PODS = 1001
 """The maximum pods per node in the paper's simulator."""
 
 
-def nodes(path: Path, complaints: Complaints) -> Iterator[NodeComes]:
-    for place, row in lines(path, complaints):
+def read_nodes(path: Path, complaints: Complaints) -> Iterator[NodeArrival]:
+    for place, row in read_rows(path, complaints):
         with complaints.reading(place):
-            cpu, memory, cards = (_integer(row, name) for name in ("cpu_milli", "memory_mib", "gpu"))
+            cpu, memory, cards = (_parse_integer(row, name) for name in ("cpu_milli", "memory_mib", "gpu"))
             if not row["sn"]:
                 raise ValueError("a node has no name")
             resources = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(_PODS)}
             resources |= {GPU: str(cards * _WHOLE)} if cards else {}
             labels = {"kubernetes.io/hostname": row["sn"]} | ({MODEL: row["model"]} if row["model"] else {})
-            yield NodeComes(0.0, node_of(row["sn"], resources, labels))
+            yield NodeArrival(0.0, build_node(row["sn"], resources, labels))
 
 
-def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset()) -> Iterator[PodArrives]:
+def read_pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset()) -> Iterator[PodArrival]:
     """Return the pods of a table in the order of creation. `models` are the GPU models of the nodes, if known."""
-    found, times = list[PodArrives](), Times(ordered=False)
-    for place, row in lines(path, complaints):
+    found, times = list[PodArrival](), TimeChecker(ordered=False)
+    for place, row in read_rows(path, complaints):
         with complaints.reading(place):
-            event = _pod(row)
+            event = _parse_pod(row)
             times.check(event.at, place)
             found.append(event)
             wanted = set(filter(None, row.get("gpu_spec", "").split("|")))
@@ -61,45 +61,47 @@ def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset(
     yield from sorted(found, key=attrgetter("at"))
 
 
-def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
+def read_events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
     """Yield the events of tables of the openb trace: nodes first, then pods."""
     known, pod_tables = set[str](), list[Path]()
     for path in paths:
-        if set(header(path)) >= NODE_COLUMNS:
-            for event in nodes(path, complaints):
+        if set(read_header(path)) >= NODE_COLUMNS:
+            for event in read_nodes(path, complaints):
                 known.add(event.node.metadata.labels.get(MODEL, ""))
                 yield event
         else:
             pod_tables.append(path)
-    yield from merge(*(pods(path, complaints, frozenset(known)) for path in pod_tables), key=attrgetter("at"))
+    yield from merge(*(read_pods(path, complaints, frozenset(known)) for path in pod_tables), key=attrgetter("at"))
 
 
-def _pod(row: Mapping[str, str]) -> PodArrives:
-    cpu, memory, cards, milli = (_integer(row, name) for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
+def _parse_pod(row: Mapping[str, str]) -> PodArrival:
+    cpu, memory, cards, milli = (
+        _parse_integer(row, name) for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+    )
     if not row["name"]:
         raise ValueError("a pod has no name")
     if cards > 1 and milli != _WHOLE:
         raise ValueError(f"the pod asks for {milli} thousandths of each of {cards} GPUs: only one can be shared")
     if milli > _WHOLE:
         raise ValueError(f"gpu_milli is {milli}, more than a whole GPU")
-    created, deleted = _seconds(row, "creation_time"), _seconds(row, "deletion_time")
-    started = _seconds(row, "scheduled_time")
+    created, deleted = _parse_seconds(row, "creation_time"), _parse_seconds(row, "deletion_time")
+    started = _parse_seconds(row, "scheduled_time")
     started = created if started is None else started
     if deleted is not None and started is not None and deleted < started:
         raise ValueError(f"the pod is deleted at {deleted:g}, before it began at {started:g}")
     lasts = check_duration(deleted - started) if deleted is not None and started is not None else None
-    resources = _resources(cpu, memory, cards * milli)
+    resources = _format_resources(cpu, memory, cards * milli)
     annotations = {MODEL: row["gpu_spec"]} if row.get("gpu_spec") else {}
-    return PodArrives(created or 0.0, pod_of(row["name"], "default", resources, annotations=annotations), lasts)
+    return PodArrival(created or 0.0, build_pod(row["name"], "default", resources, annotations=annotations), lasts)
 
 
 @lru_cache(4096)
-def _resources(cpu: int, memory: int, gpu: int) -> tuple[tuple[str, str], ...]:
+def _format_resources(cpu: int, memory: int, gpu: int) -> tuple[tuple[str, str], ...]:
     amounts = (("cpu", f"{cpu}m"), ("memory", f"{memory}Mi"))
     return (*amounts, (GPU, str(gpu))) if gpu else amounts
 
 
-def _integer(row: Mapping[str, str], name: str) -> int:
+def _parse_integer(row: Mapping[str, str], name: str) -> int:
     text = row[name].strip()
     try:
         number = int(float(text))
@@ -110,7 +112,7 @@ def _integer(row: Mapping[str, str], name: str) -> int:
     return number
 
 
-def _seconds(row: Mapping[str, str], name: str) -> float | None:
+def _parse_seconds(row: Mapping[str, str], name: str) -> float | None:
     text = row.get(name, "").strip()
     if not text:
         return None

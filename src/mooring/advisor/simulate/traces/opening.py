@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mooring.advisor.simulate.traces import audit_log, openb, own, sktrace, tables
-from mooring.advisor.simulate.traces.events import Complaints, Event, PodArrives, TraceError
+from mooring.advisor.simulate.traces.events import Complaints, Event, PodArrival, TraceError
 from mooring.api.core_v1 import Pod
 
 FileReader: TypeAlias = Callable[[Path, Complaints], Iterator[Event]]
@@ -40,7 +40,7 @@ class Trace:
         return _merge_events([read(paths, self.complaints) for read, paths in self._readers.items()])
 
     def pods(self) -> Iterator[Pod]:
-        return (event.pod for event in self.events() if isinstance(event, PodArrives))
+        return (event.pod for event in self.events() if isinstance(event, PodArrival))
 
     @property
     def size(self) -> int:
@@ -66,7 +66,7 @@ def _read_each(read: FileReader, paths: Iterable[Path], complaints: Complaints) 
     return _merge_events([read(path, complaints) for path in paths])
 
 
-_OWN, _SIMKUBE = partial(_read_each, own.events), partial(_read_each, sktrace.events)
+_OWN, _SIMKUBE = partial(_read_each, own.read_events), partial(_read_each, sktrace.read_events)
 
 
 def _detect_reader(path: Path) -> Reader:
@@ -80,10 +80,10 @@ def _detect_reader(path: Path) -> Reader:
     if sktrace.is_sktrace(path, start):
         return _SIMKUBE
     if start.lstrip()[:1] == b"{":
-        return audit_log.events
-    columns = set(tables.header(path))
+        return audit_log.read_events
+    columns = set(tables.read_header(path))
     if columns >= own.NEEDED:
         return _OWN
     if columns >= openb.NODE_COLUMNS or columns >= openb.POD_COLUMNS:
-        return openb.events
+        return openb.read_events
     raise TraceError(f"{path}: the format is not known; there are {FORMATS} (docs/traces.md)")

@@ -31,21 +31,21 @@ from mooring.advisor.simulate.traces.events import (
     Amounts,
     Complaints,
     Event,
-    NodeComes,
-    NodeGoes,
-    ObjectComes,
-    ObjectGoes,
-    PodArrives,
-    PodBound,
-    PodLeaves,
-    Times,
+    NodeArrival,
+    NodeDeparture,
+    ObjectArrival,
+    ObjectDeparture,
+    PodArrival,
+    PodBinding,
+    PodDeparture,
+    TimeChecker,
+    build_node,
+    build_pod,
     check_duration,
-    from_tree_of,
-    node_of,
-    pod_of,
+    decode_tree,
 )
-from mooring.advisor.simulate.traces.tables import lines
-from mooring.advisor.snapshot.objects import scheme
+from mooring.advisor.simulate.traces.tables import read_rows
+from mooring.advisor.snapshot.objects import full_scheme
 from mooring.api import codec, times
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
@@ -70,13 +70,13 @@ _LEAST_PRIORITY = -(2**31)
 _POD_AMOUNT = {"pods": "110"}
 
 
-def events(path: Path, complaints: Complaints) -> Iterator[Event]:
-    order = Times()
-    for place, row in lines(path, complaints):
+def read_events(path: Path, complaints: Complaints) -> Iterator[Event]:
+    order = TimeChecker()
+    for place, row in read_rows(path, complaints):
         if row["event"] == "begin":
             continue
         with complaints.reading(place):
-            event = _event(row)
+            event = _parse_event(row)
             order.check(event.at, place)
             yield event
 
@@ -92,15 +92,15 @@ def read_start_time(stream: IO[str]) -> datetime | None:
         return None
 
 
-def _event(row: Mapping[str, str]) -> Event:
-    at, what, kind, name = _number(row["time"], "time"), row["event"], row["kind"], row["name"]
+def _parse_event(row: Mapping[str, str]) -> Event:
+    at, what, kind, name = _parse_number(row["time"], "time"), row["event"], row["kind"], row["name"]
     if what not in _EVENTS:
         raise ValueError(f'the event is "{what[:40]}", which is none of {", ".join(_EVENTS)}')
     if not name:
         raise ValueError(f"a {kind or 'line'} without a name")
     namespace = row.get("namespace") or "default"
     if kind == "Pod":
-        return _pod_event(row, at, what, namespace, name)
+        return _parse_pod_event(row, at, what, namespace, name)
     if not kind:
         raise ValueError("the kind is empty; it is Pod or Node")
     if what == "bind" or (what == "fail" and kind != "Node"):
@@ -108,55 +108,55 @@ def _event(row: Mapping[str, str]) -> Event:
         raise ValueError(f"a {kind[:40]} can be added, changed and removed{or_fail}; {what} is for others")
     if kind == "Node":
         if what in ("add", "change"):
-            return NodeComes(at, _node(row, name))
-        return NodeGoes(at, name, fails=what == "fail")
+            return NodeArrival(at, _parse_node(row, name))
+        return NodeDeparture(at, name, fails=what == "fail")
     if what == "remove":
-        return ObjectGoes(at, kind, namespace, name)
+        return ObjectDeparture(at, kind, namespace, name)
     if not row.get("object"):
         raise ValueError(f'a {kind[:40]} needs the column "object"; only Pods and Nodes do without it')
-    return ObjectComes(at, from_json(row["object"]))
+    return ObjectArrival(at, decode_object(row["object"]))
 
 
-def _pod_event(row: Mapping[str, str], at: float, what: str, namespace: str, name: str) -> Event:
+def _parse_pod_event(row: Mapping[str, str], at: float, what: str, namespace: str, name: str) -> Event:
     if what == "remove":
-        return PodLeaves(at, f"{namespace}/{name}")
+        return PodDeparture(at, f"{namespace}/{name}")
     if what == "bind":
-        return PodBound(at, f"{namespace}/{name}", row.get("node", ""))
+        return PodBinding(at, f"{namespace}/{name}", row.get("node", ""))
     if what != "add":
         raise ValueError(f"a pod can be added, bound and removed; {what} is for nodes")
-    lasts = check_duration(_number(row["duration"], "duration")) if row.get("duration") else None
-    return PodArrives(at, _pod(row, namespace, name), lasts)
+    lasts = check_duration(_parse_number(row["duration"], "duration")) if row.get("duration") else None
+    return PodArrival(at, _parse_pod(row, namespace, name), lasts)
 
 
-def _pod(row: Mapping[str, str], namespace: str, name: str) -> Pod:
+def _parse_pod(row: Mapping[str, str], namespace: str, name: str) -> Pod:
     if row.get("object"):
-        pod = from_json(row["object"])
+        pod = decode_object(row["object"])
         if not isinstance(pod, Pod):
             raise ValueError(f"the object is a {pod.kind}, not a Pod")
         pod = structs.replace(pod, metadata=structs.replace(pod.metadata, namespace=namespace, name=name))
     else:
-        priority = _priority(row["priority"]) if row.get("priority") else 0
-        resources = pairs(row.get("resources", ""), "resources")
-        labels, annotations = (dict(pairs(row.get(column, ""), column)) for column in ("labels", "annotations"))
-        pod = pod_of(name, namespace, resources, labels=labels, annotations=annotations, priority=priority)
+        priority = _parse_priority(row["priority"]) if row.get("priority") else 0
+        resources = parse_pairs(row.get("resources", ""), "resources")
+        labels, annotations = (dict(parse_pairs(row.get(column, ""), column)) for column in ("labels", "annotations"))
+        pod = build_pod(name, namespace, resources, labels=labels, annotations=annotations, priority=priority)
     if row.get("node"):
         pod = structs.replace(pod, spec=structs.replace(pod.spec, node_name=row["node"]))
     return pod
 
 
-def _node(row: Mapping[str, str], name: str) -> Node:
+def _parse_node(row: Mapping[str, str], name: str) -> Node:
     if row.get("object"):
-        node = from_json(row["object"])
+        node = decode_object(row["object"])
         if not isinstance(node, Node):
             raise ValueError(f"the object is a {node.kind}, not a Node")
         return structs.replace(node, metadata=structs.replace(node.metadata, name=name))
-    resources = _POD_AMOUNT | dict(pairs(row.get("resources", ""), "resources"))
-    labels = {"kubernetes.io/hostname": name} | dict(pairs(row.get("labels", ""), "labels"))
-    return node_of(name, resources, labels)
+    resources = _POD_AMOUNT | dict(parse_pairs(row.get("resources", ""), "resources"))
+    labels = {"kubernetes.io/hostname": name} | dict(parse_pairs(row.get("labels", ""), "labels"))
+    return build_node(name, resources, labels)
 
 
 @lru_cache(4096)
-def pairs(text: str, column: str) -> Amounts:
+def parse_pairs(text: str, column: str) -> Amounts:
     """Parse `a=1 b=2` into pairs of name and value. Raise ValueError with the name of the column."""
     found = []
     for word in text.split():
@@ -167,23 +167,23 @@ def pairs(text: str, column: str) -> Amounts:
     return tuple(found)
 
 
-def from_json(text: str) -> Resource:
+def decode_object(text: str) -> Resource:
     """Decode an object of any known kind from JSON. Raise ValueError."""
     try:
-        return from_tree_of(msgspec.json.decode(text))
+        return decode_tree(msgspec.json.decode(text))
     except msgspec.DecodeError as problem:
         raise ValueError(f"the object is not JSON: {problem}") from problem
 
 
-def _priority(text: str) -> int:
-    found = _number(text, "priority")
+def _parse_priority(text: str) -> int:
+    found = _parse_number(text, "priority")
     if not _LEAST_PRIORITY <= found < -_LEAST_PRIORITY:
         which = f"from {_LEAST_PRIORITY} to {-_LEAST_PRIORITY - 1}"
         raise ValueError(f"the priority is {found:g}, which is not {which}")
     return int(found)
 
 
-def _number(text: str, column: str) -> float:
+def _parse_number(text: str, column: str) -> float:
     try:
         found = float(text)
     except ValueError:
@@ -193,7 +193,7 @@ def _number(text: str, column: str) -> float:
     return found
 
 
-class Writer:
+class TraceWriter:
     """Writes trace events as rows of a CSV file."""
 
     def __init__(self, stream: IO[str], *, header: bool = True) -> None:
@@ -208,35 +208,35 @@ class Writer:
 
     def write(self, happened: Iterable[Event]) -> None:
         for event in happened:
-            row = line_of(event)
+            row = row_of(event)
             self._writer.writerow([row.get(column, "") for column in COLUMNS])
 
 
-def line_of(event: Event) -> dict[str, str]:
+def row_of(event: Event) -> dict[str, str]:
     """Return a row of the table for an event: its values by column."""
     found = {"time": f"{event.at:.6f}".rstrip("0").rstrip(".")}
     match event:
-        case PodArrives(pod=pod, lasts=lasts):
+        case PodArrival(pod=pod, lasts=lasts):
             found |= _object_fields("add", pod)
             found |= {"duration": f"{lasts:g}"} if lasts is not None else {}
-        case PodLeaves(name=name) | PodBound(name=name):
+        case PodDeparture(name=name) | PodBinding(name=name):
             namespace, _, own = name.partition("/")
-            what = "remove" if isinstance(event, PodLeaves) else "bind"
+            what = "remove" if isinstance(event, PodDeparture) else "bind"
             found |= {"event": what, "kind": "Pod", "namespace": namespace, "name": own}
-            found |= {"node": event.node} if isinstance(event, PodBound) else {}
-        case NodeComes(node=node):
+            found |= {"node": event.node} if isinstance(event, PodBinding) else {}
+        case NodeArrival(node=node):
             found |= _object_fields("add", node)
-        case NodeGoes(name=name, fails=fails):
+        case NodeDeparture(name=name, fails=fails):
             found |= {"event": "fail" if fails else "remove", "kind": "Node", "name": name}
-        case ObjectComes(object=obj):
+        case ObjectArrival(object=obj):
             found |= _object_fields("add", obj)
-        case ObjectGoes(kind=kind, namespace=namespace, name=name):
+        case ObjectDeparture(kind=kind, namespace=namespace, name=name):
             found |= {"event": "remove", "kind": kind, "namespace": namespace, "name": name}
     return found
 
 
 def _object_fields(what: str, obj: Resource) -> dict[str, str]:
-    kind = next(known for known in scheme().known if known.type is type(obj))
+    kind = next(known for known in full_scheme().known if known.type is type(obj))
     whole = structs.replace(obj, api_version=kind.api_version, kind=kind.kind)
     meta = obj.metadata
     named = {"event": what, "kind": kind.kind, "namespace": meta.namespace, "name": meta.name}

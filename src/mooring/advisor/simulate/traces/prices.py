@@ -28,47 +28,49 @@ class Prices:
     def __bool__(self) -> bool:
         return bool(self.label or self.table)
 
-    def of(self, node: Node) -> float:
+    def price_of(self, node: Node) -> float:
         labels = node.metadata.labels
         if self.label and self.label in labels:
-            return _number(labels[self.label])
+            return _parse_number(labels[self.label])
         return self.table.get(labels.get(self.by, ""), 0.0)
 
-    def rate(self, nodes: Iterable[Node]) -> float:
+    def total_price(self, nodes: Iterable[Node]) -> float:
         """Return the sum of the nodes' hourly prices."""
-        return sum(map(self.of, nodes)) if self else 0.0
+        return sum(map(self.price_of, nodes)) if self else 0.0
 
 
-def read(path: Path, by: str = INSTANCE_TYPE) -> Prices:
+def read_prices(path: Path, by: str = INSTANCE_TYPE) -> Prices:
     """Read hourly prices from a CSV table by value of the label `by`, or from Karpenter's JSON. Raise TraceError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
-    return Prices(table=_karpenter(text, path) if text.lstrip().startswith("[") else _table(text, path), by=by)
+    return Prices(
+        table=_read_karpenter(text, path) if text.lstrip().startswith("[") else _read_table(text, path), by=by
+    )
 
 
-def _table(text: str, path: Path) -> dict[str, float]:
+def _read_table(text: str, path: Path) -> dict[str, float]:
     found: dict[str, float] = {}
     for number, row in enumerate(csv.reader(text.splitlines()), 1):
-        if not row or (number == 1 and math.isnan(_number(row[-1], math.nan))):
+        if not row or (number == 1 and math.isnan(_parse_number(row[-1], math.nan))):
             continue
-        price = _number(row[1], math.nan) if len(row) == 2 else math.nan
+        price = _parse_number(row[1], math.nan) if len(row) == 2 else math.nan
         if not price >= 0:
             raise TraceError(f"{path}:{number}: expected a name and a price, as in m5.large,0.096")
         found[row[0]] = price
     return found
 
 
-def _karpenter(text: str, path: Path) -> dict[str, float]:
+def _read_karpenter(text: str, path: Path) -> dict[str, float]:
     try:
         listed = msgspec.json.decode(text)
-        return {str(each["name"]): _cheapest(each["offerings"]) for each in listed}
+        return {str(each["name"]): _cheapest_price(each["offerings"]) for each in listed}
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError) as problem:
         raise TraceError(f"{path}: not a list of Karpenter's instance types: {problem!r}") from problem
 
 
-def _cheapest(offerings: list[dict[str, Any]]) -> float:
+def _cheapest_price(offerings: list[dict[str, Any]]) -> float:
     prices = [(_is_spot(each), float(each["Price"] if "Price" in each else each["price"])) for each in offerings]
     if any(not price >= 0 for _, price in prices):
         raise ValueError("a price is negative")
@@ -80,7 +82,7 @@ def _is_spot(offering: dict[str, Any]) -> bool:
     return offering.get("capacityType") == "spot" or any("spot" in (need.get("values") or []) for need in needs)
 
 
-def _number(text: str, otherwise: float = 0.0) -> float:
+def _parse_number(text: str, otherwise: float = 0.0) -> float:
     try:
         found = float(text)
     except ValueError:

@@ -19,11 +19,11 @@ from mooring.advisor.simulate.traces.events import (
     ClusterTracker,
     Complaints,
     Event,
-    NodeComes,
-    NodeGoes,
-    PodArrives,
-    PodBound,
-    PodLeaves,
+    NodeArrival,
+    NodeDeparture,
+    PodArrival,
+    PodBinding,
+    PodDeparture,
     TraceError,
 )
 from mooring.api import codec, times
@@ -45,20 +45,20 @@ class Recorder:
         self._tracker = ClusterTracker(lambda pod: pod)
         self.events = 0
 
-    def learn(self, events: Iterable[Event]) -> None:
+    def restore_state(self, events: Iterable[Event]) -> None:
         """Restore the set of existing pods and nodes from the events that the file of a recording already has."""
         pods, nodes = self._tracker.pods, self._tracker.nodes
         for event in events:
             match event:
-                case PodArrives():
+                case PodArrival():
                     pods[event.name] = event.pod.spec.node_name
-                case PodBound(name=name, node=node):
+                case PodBinding(name=name, node=node):
                     pods[name] = node
-                case PodLeaves(name=name):
+                case PodDeparture(name=name):
                     pods.pop(name, None)
-                case NodeComes(node=found):
+                case NodeArrival(node=found):
                     nodes[found.metadata.name] = None
-                case NodeGoes(name=name):
+                case NodeDeparture(name=name):
                     nodes.pop(name, None)
 
     def is_of_another_cluster(self, nodes: Iterable[Node]) -> bool:
@@ -75,21 +75,21 @@ class Recorder:
         for name in [name for name in self._tracker.pods if name not in living]:
             self._record(self._tracker.remove_pod(self._now(), name))
 
-    def node(self, node: Node) -> None:
+    def record_node(self, node: Node) -> None:
         """Write an event for a node that was added or changed; none if scheduling reads nothing of the change."""
         self._record(self._tracker.put(self._now(), self._recorded_node(node)))
 
-    def node_gone(self, node: Node) -> None:
+    def record_node_gone(self, node: Node) -> None:
         self._record(self._tracker.remove_node(self._now(), self._name(node.metadata.name, "node")))
 
-    def pod(self, pod: Pod) -> None:
+    def record_pod(self, pod: Pod) -> None:
         """Write events if the pod was created, bound or has ended; none for other changes."""
         if has_ended(pod):
-            self.pod_gone(pod)
+            self.record_pod_gone(pod)
         else:
             self._record(self._tracker.put(self._now(), self._recorded_pod(pod)))
 
-    def pod_gone(self, pod: Pod) -> None:
+    def record_pod_gone(self, pod: Pod) -> None:
         self._record(self._tracker.remove_pod(self._now(), self._pod_name(pod)))
 
     def _record(self, events: Iterable[Event]) -> None:
@@ -127,7 +127,7 @@ class Recorder:
         return plain if self._pseudonyms is None else self._pseudonyms.node(plain)
 
 
-async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
+async def record_cluster(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
     """Record the pods and nodes of a live cluster until `stop` is set. Raise TraceError for another cluster's file."""
     if recorder.is_of_another_cluster((await client.list(Node)).items):
         raise TraceError(
@@ -135,10 +135,14 @@ async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> Non
         )
     informers = Informers(client)
     nodes, pods = informers.of(Node), informers.of(Pod)
-    nodes.add_handler(added=recorder.node, updated=lambda _, new: recorder.node(new), deleted=recorder.node_gone)
+    nodes.add_handler(
+        added=recorder.record_node, updated=lambda _, new: recorder.record_node(new), deleted=recorder.record_node_gone
+    )
     async with informers:  # nodes first, so that no pod is on a node that has not come
         await nodes.wait_for_sync()
-        pods.add_handler(added=recorder.pod, updated=lambda _, new: recorder.pod(new), deleted=recorder.pod_gone)
+        pods.add_handler(
+            added=recorder.record_pod, updated=lambda _, new: recorder.record_pod(new), deleted=recorder.record_pod_gone
+        )
         await pods.wait_for_sync()
         recorder.remove_missing(nodes.objects(), pods.objects())
         await stop.wait()
@@ -156,9 +160,9 @@ class TraceFile:
         if not is_new:
             self._start = _read_start(path)
             _cut_last_line(path)
-            self.earlier = list(own.events(path, Complaints(skips=True)))
+            self.earlier = list(own.read_events(path, Complaints(skips=True)))
         self._stream: IO[str] = path.open("a", encoding="utf-8", newline="")
-        self._writer = own.Writer(self._stream, header=is_new)
+        self._writer = own.TraceWriter(self._stream, header=is_new)
         if is_new:
             self._writer.begin(times.to_microseconds(self._start))
 

@@ -24,13 +24,13 @@ from mooring.advisor.simulate.time_passing import TimePassing
 from mooring.advisor.simulate.traces.checkpoints import Checkpoints, PodState, ReplayState
 from mooring.advisor.simulate.traces.events import (
     Event,
-    NodeComes,
-    NodeGoes,
-    ObjectComes,
-    ObjectGoes,
-    PodArrives,
-    PodBound,
-    PodLeaves,
+    NodeArrival,
+    NodeDeparture,
+    ObjectArrival,
+    ObjectDeparture,
+    PodArrival,
+    PodBinding,
+    PodDeparture,
     TraceError,
 )
 from mooring.advisor.simulate.traces.measures import InvalidEvents, Meter, Tally
@@ -62,14 +62,14 @@ class ReplayOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReplayProgress:
     events: int
     running: int
     waiting: int
     seconds: float
 
 
-ReportProgress = Callable[[Progress], None]
+ReportProgress = Callable[[ReplayProgress], None]
 
 
 class Replay:
@@ -98,9 +98,9 @@ class Replay:
         self.real_seconds = 0.0
         self._order = count()
         self._report_progress = report
-        self._begin(snapshot, options.seed, Tally())
+        self._start(snapshot, options.seed, Tally())
 
-    def _begin(self, snapshot: Snapshot, seed: int, tally: Tally) -> None:
+    def _start(self, snapshot: Snapshot, seed: int, tally: Tally) -> None:
         self.world = World(snapshot, self._settings, seed, Meter)
         assert isinstance(self.world.record, Meter)  # noqa: S101 - just asked for
         self.meter: Meter = self.world.record
@@ -115,7 +115,7 @@ class Replay:
         self._nodes_came: dict[str, int] = {}
         self._scheduling = Scheduling(self.world, self._progress)
         self._applying = ChangeApplier(self.world)
-        self._time = TimePassing(self.world, self._schedule)
+        self._time = TimePassing(self.world, self._schedule_pods)
         self.world.begin(keep_pending=False)
 
     @property
@@ -132,17 +132,17 @@ class Replay:
                 if self.options.until is not None and moment[0].at > self.options.until:
                     break
                 self._advance_to(moment[0].at)
-                self._apply_all(moment)
+                self._apply_events(moment)
                 self._checkpoint_if_due(len(moment))
             self._finish()
             self.is_complete = True
             if self._checkpoints is not None:
-                self._checkpoints.end()
+                self._checkpoints.delete()
         finally:
-            self.meter.sample(is_last=True)
+            self.meter.take_sample(is_last=True)
             self.real_seconds += time.perf_counter() - begun
 
-    def numbers(self) -> dict[str, float]:
+    def result_numbers(self) -> dict[str, float]:
         """Return the numbers of the result so far, by name: counts of pods, waiting times, and the last sample."""
         tally = self.tally
         last = {name: value for name, value in tally.samples[-1].items() if name != "time"} if tally.samples else {}
@@ -158,12 +158,12 @@ class Replay:
         standing = self._checkpoints.read() if self._checkpoints is not None else None
         if standing is None:
             return
-        wanted = standing.wanted()
+        wanted = standing.needed_events()
         known = {number: event for number, event in enumerate(islice(events, standing.events)) if number in wanted}
         if any(number >= 0 and number not in known for number in wanted):
             raise TraceError("the trace has fewer events than before")
-        nodes = {number: event.node for number, event in known.items() if isinstance(event, NodeComes)}
-        pods = {number: event for number, event in known.items() if isinstance(event, PodArrives)}
+        nodes = {number: event.node for number, event in known.items() if isinstance(event, NodeArrival)}
+        pods = {number: event for number, event in known.items() if isinstance(event, PodArrival)}
         self._restore_state(standing, nodes, pods)
 
     def _checkpoint_if_due(self, number: int) -> None:
@@ -174,8 +174,8 @@ class Replay:
         checkpoints.write(standing)
         world, lasts = self.world, self._lasts
         nodes = {self._event_of_node(info.name): info.node for info in world.engine.cluster.node_infos()}
-        pods = {event: PodArrives(0.0, pod) for event, pod in self.meter.examples.values()}
-        pods |= {self._came[key]: PodArrives(0.0, pod.pod, lasts.get(key)) for key, pod in world.pods.items()}
+        pods = {event: PodArrival(0.0, pod) for event, pod in self.meter.examples.values()}
+        pods |= {self._came[key]: PodArrival(0.0, pod.pod, lasts.get(key)) for key, pod in world.pods.items()}
         self._restore_state(standing, nodes, pods)
 
     def _capture_state(self) -> ReplayState:
@@ -199,10 +199,10 @@ class Replay:
         found = self._nodes_came.get(node)
         return found if found is not None else -1 - self._first_nodes[node]
 
-    def _restore_state(self, standing: ReplayState, nodes: Mapping[int, Node], pods: Mapping[int, PodArrives]) -> None:
+    def _restore_state(self, standing: ReplayState, nodes: Mapping[int, Node], pods: Mapping[int, PodArrival]) -> None:
         start, first = self.world.clock.start, self._snapshot.all(Node)
         lot = random.Random(f"{self.options.seed}/{standing.events}")  # noqa: S311 - simulations keep no secrets
-        self._begin(self._snapshot.replace(remove=first), lot.getrandbits(32), standing.tally)
+        self._start(self._snapshot.replace(remove=first), lot.getrandbits(32), standing.tally)
         self.events = standing.events
         self.placements, self.recorded = standing.placements, standing.recorded
         world = self.world
@@ -217,7 +217,7 @@ class Replay:
         keys: dict[int, str] = {}
         for each in standing.pods:
             arrives = pods[each.event]
-            pod = SimulatedPod(_admitted(arrives.pod), None, each.node, each.created_at, each.placed_at)
+            pod = SimulatedPod(_as_admitted(arrives.pod), None, each.node, each.created_at, each.placed_at)
             keys[each.event] = pod.key
             self._keys[arrives.name], self._came[pod.key] = pod.key, each.event
             if arrives.lasts is not None:
@@ -225,7 +225,7 @@ class Replay:
             world.restore(pod)
         self._leaving = [(due, next(self._order), keys[event]) for due, event in standing.leaving if event in keys]
         for event, number in standing.shapes:
-            self.meter.count_signature(_admitted(pods[event].pod), event, number)
+            self.meter.count_signature(_as_admitted(pods[event].pod), event, number)
 
     def _advance_to(self, at: float) -> None:
         while self._leaving and self._leaving[0][0] <= at:
@@ -235,7 +235,7 @@ class Replay:
             self._schedule_end(key, due)
             while self._leaving and self._leaving[0][0] == due:
                 self._schedule_end(heapq.heappop(self._leaving)[2], due)
-            self._schedule()
+            self._schedule_pods()
         self._time.pass_until(at)
         self._time.advance(at)
 
@@ -251,7 +251,7 @@ class Replay:
             if not self._leaving:
                 return
 
-    def _schedule(self) -> None:
+    def _schedule_pods(self) -> None:
         meter = self.meter
         self._scheduling.run_with_controllers()
         while meter.lost:
@@ -266,57 +266,57 @@ class Replay:
             if self.options.keeps_placements:
                 self.placements[pod.name] = pod.node
         meter.arrivals.clear()
-        meter.sample()
+        meter.take_sample()
 
-    def _apply_all(self, moment: list[Event]) -> None:
+    def _apply_events(self, moment: list[Event]) -> None:
         numbered = enumerate(moment, self.events)
-        arrived = [made for number, event in numbered if (made := self._apply(event, number)) is not None]
+        arrived = [made for number, event in numbered if (made := self._apply_event(event, number)) is not None]
         self.events += len(moment)
-        self._schedule()
+        self._schedule_pods()
         if self.options.gives_up:
             for pod in arrived:
                 if not pod.node and pod.key in self.world.pods:
                     self.tally.given_up += 1
                     self._remove_pod(pod)
         if arrived:
-            self.meter.note_curves()
+            self.meter.extend_curves()
         if not self.events % _REPORT_EVERY:
             self._progress()
 
-    def _apply(self, event: Event, number: int) -> SimulatedPod | None:
+    def _apply_event(self, event: Event, number: int) -> SimulatedPod | None:
         world = self.world
         match event:
-            case PodArrives():
+            case PodArrival():
                 return self._add_pod(event, number)
-            case PodLeaves(name=name):
+            case PodDeparture(name=name):
                 found = world.pods.get(self._keys.get(name, ""))
                 if found is None:
                     self._note_invalid("pods left that were not there", name)
                 else:
                     self._remove_pod(found)
-            case NodeComes(node=node):
+            case NodeArrival(node=node):
                 world.put_node(node)
                 if self._checkpoints is not None:
                     self._nodes_came[node.metadata.name] = number
-            case NodeGoes(name=name):
+            case NodeDeparture(name=name):
                 if world.engine.cluster.node(name) is None:
                     self._note_invalid("nodes left that were not there", name)
                 world.remove_node(name)
-            case PodBound(name=name, node=node_name):
+            case PodBinding(name=name, node=node_name):
                 if self.options.keeps_placements:
                     self.recorded[name] = node_name
-            case ObjectComes(object=obj):
+            case ObjectArrival(object=obj):
                 if self._checkpoints is not None:
                     raise TraceError(f"{_CANNOT}: the trace has objects beside pods and nodes, a {obj.kind}")
                 self._applying.apply(Add((obj,)))
-            case ObjectGoes(namespace=namespace, name=name):
+            case ObjectDeparture(namespace=namespace, name=name):
                 try:
                     self._applying.apply(Remove(event.kind, namespace, name))
                 except ScenarioError:
                     self._note_invalid("objects left that were not there", f"{namespace}/{name}")
         return None
 
-    def _add_pod(self, event: PodArrives, number: int) -> SimulatedPod | None:
+    def _add_pod(self, event: PodArrival, number: int) -> SimulatedPod | None:
         key, node = pod_key(event.pod), event.pod.spec.node_name
         if key in self.world.pods:
             self._note_invalid("pods came that were there already, and were left out", event.name)
@@ -331,9 +331,9 @@ class Replay:
             self._came[key] = number
             if has_claims(event.pod):
                 raise TraceError(f"{_CANNOT}: the pod {event.name} has claims for volumes or devices")
-        self.world.create(_admitted(event.pod), None)
+        self.world.create(_as_admitted(event.pod), None)
         made = self.world.pods[key]
-        self.meter.arrives(made, number)
+        self.meter.record_arrival(made, number)
         return made
 
     def _schedule_end(self, key: str, due: float) -> None:
@@ -359,10 +359,10 @@ class Replay:
         if self._report_progress is not None:
             running = self.world.running
             waiting = len(self.world.pods) - running
-            self._report_progress(Progress(self.events, running, waiting, self.world.clock.monotonic()))
+            self._report_progress(ReplayProgress(self.events, running, waiting, self.world.clock.monotonic()))
 
 
-def _admitted(pod: Pod) -> Pod:
+def _as_admitted(pod: Pod) -> Pod:
     if not pod.spec.scheduler_name:
         pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
     return without_bridge(pod)

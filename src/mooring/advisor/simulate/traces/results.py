@@ -43,7 +43,9 @@ class Replayed(msgspec.Struct, rename="camel", kw_only=True):
     peak_mb: float = 0.0
 
 
-def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes: list[str] | None = None) -> Replayed:
+def build_replay_result(
+    replay: Replay, cluster: str, workload: str, scheduler: str, notes: list[str] | None = None
+) -> Replayed:
     """Return the result of a replay, which may have been interrupted."""
     recorded, placements = replay.recorded, replay.placements
     odd = [f"{each.number:,} {what}: the first was {each.first}" for what, each in replay.tally.odd.items()]
@@ -56,7 +58,7 @@ def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes
         scheduler=scheduler,
         seed=replay.options.seed,
         is_complete=replay.is_complete,
-        numbers=replay.numbers(),
+        numbers=replay.result_numbers(),
         allocated={resource: curve.points() for resource, curve in replay.tally.curves.items()},
         samples=replay.tally.samples,
         pending=dict(waiting.most_common()),
@@ -71,7 +73,7 @@ def columns_of(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def as_csv(rows: Sequence[Mapping[str, object]], missing: str = "0") -> str:
+def format_csv(rows: Sequence[Mapping[str, object]], missing: str = "0") -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns_of(rows), restval=missing, lineterminator="\n")
     writer.writeheader()
@@ -79,7 +81,7 @@ def as_csv(rows: Sequence[Mapping[str, object]], missing: str = "0") -> str:
     return text.getvalue()
 
 
-def check(path: Path) -> None:
+def check_path(path: Path) -> None:
     """Raise TraceError if `write` could not write a file: unknown suffix, missing folder, missing library."""
     if path.suffix not in (".csv", ".json", ".parquet"):
         raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
@@ -94,13 +96,13 @@ def check_folder(path: Path) -> None:
         raise TraceError(f"{path}: there is no folder {path.parent}")
 
 
-def write(result: Replayed, path: Path) -> None:
+def write_samples(result: Replayed, path: Path) -> None:
     """Write a replay's samples to a file, in the format of its suffix (JSON: the whole result); raise TraceError."""
-    check(path)
+    check_path(path)
     try:
         match path.suffix:
             case ".csv":
-                path.write_text(as_csv(result.samples), encoding="utf-8")
+                path.write_text(format_csv(result.samples), encoding="utf-8")
             case ".parquet":
                 _write_parquet(result.samples, path)
             case _:
@@ -144,7 +146,7 @@ class Difference(msgspec.Struct, frozen=True):
         return self.confidence is not None and abs(self.difference) > self.confidence
 
 
-def read(place: str) -> list[Replayed]:
+def read_results(place: str) -> list[Replayed]:
     """Read replay results from a file, a folder, or files that match a pattern. Raise TraceError."""
     path = Path(place)
     if path.is_file():
@@ -163,17 +165,17 @@ def read(place: str) -> list[Replayed]:
     return found
 
 
-def compare(one: Sequence[Replayed], other: Sequence[Replayed]) -> list[Difference]:
+def compare_replays(one: Sequence[Replayed], other: Sequence[Replayed]) -> list[Difference]:
     """Compare two sets of results number by number, over the seeds of both. Raise TraceError without a common seed."""
-    here, there = _by_seed(one), _by_seed(other)
+    here, there = _numbers_by_seed(one), _numbers_by_seed(other)
     seeds = sorted(here.keys() & there.keys())
     if not seeds:
         raise TraceError("the two have no seed in common")
     names = [name for name in here[seeds[0]] if all(name in here[seed] and name in there[seed] for seed in seeds)]
-    return [_difference(name, [(here[seed][name], there[seed][name]) for seed in seeds]) for name in names]
+    return [_compare_number(name, [(here[seed][name], there[seed][name]) for seed in seeds]) for name in names]
 
 
-def _by_seed(results: Sequence[Replayed]) -> dict[int, dict[str, float]]:
+def _numbers_by_seed(results: Sequence[Replayed]) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, float]] = {}
     for result in results:
         if result.seed in found:
@@ -187,7 +189,7 @@ def _by_seed(results: Sequence[Replayed]) -> dict[int, dict[str, float]]:
     return found
 
 
-def _difference(name: str, pairs: Sequence[tuple[float, float]]) -> Difference:
+def _compare_number(name: str, pairs: Sequence[tuple[float, float]]) -> Difference:
     one, other = statistics.fmean(a for a, _ in pairs), statistics.fmean(b for _, b in pairs)
     confidence = None
     if len(pairs) > 1:

@@ -17,15 +17,15 @@ import msgspec
 from mooring.advisor.simulate.traces.events import (
     Complaints,
     Event,
-    NodeComes,
-    ObjectComes,
-    ObjectGoes,
-    PodArrives,
-    PodLeaves,
-    Times,
+    NodeArrival,
+    ObjectArrival,
+    ObjectDeparture,
+    PodArrival,
+    PodDeparture,
+    TimeChecker,
     TraceError,
     check_duration,
-    from_tree_of,
+    decode_tree,
 )
 from mooring.api.core_v1 import Node, Pod
 
@@ -50,7 +50,7 @@ def is_sktrace(path: Path, start: bytes) -> bool:
     return path.suffix == ".sktrace" or (bool(start) and 0x81 <= start[0] <= 0x8F and b"version" in start[:16])
 
 
-def events(path: Path, complaints: Complaints) -> Iterator[Event]:
+def read_events(path: Path, complaints: Complaints) -> Iterator[Event]:
     """Yield the events of a file, which is read as a whole, as SimKube held it in memory."""
     if path.stat().st_size > _MAX_BYTES:
         raise TraceError(f"{path}: it has more than {_MAX_BYTES // 1024**3} GiB")
@@ -60,7 +60,7 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
         raise TraceError(f"{path}: not a trace of SimKube: {problem}") from problem
     if found.version != _VERSION:
         raise TraceError(f"{path}: a trace of version {found.version}; Mooring reads version {_VERSION}")
-    start, times = found.events[0].ts if found.events else 0, Times()
+    start, times = found.events[0].ts if found.events else 0, TimeChecker()
     for number, moment in enumerate(found.events):
         place, at = f"{path}:events[{number}]", float(moment.ts - start)
         try:
@@ -71,18 +71,20 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
         for action, trees in (("applied", moment.applied_objs), ("deleted", moment.deleted_objs)):
             for index, tree in enumerate(trees):
                 with complaints.reading(f"{place}.{action}_objs[{index}]"):
-                    yield _event(tree, at, found.pod_lifecycles, is_deleted=action == "deleted")
+                    yield _parse_event(tree, at, found.pod_lifecycles, is_deleted=action == "deleted")
 
 
-def _event(tree: dict[str, Any], at: float, lives: dict[tuple[str, str], Any], *, is_deleted: bool) -> Event:
-    obj = from_tree_of(tree)
+def _parse_event(tree: dict[str, Any], at: float, lives: dict[tuple[str, str], Any], *, is_deleted: bool) -> Event:
+    obj = decode_tree(tree)
     meta = obj.metadata
     if is_deleted:
         gone = f"{meta.namespace}/{meta.name}"
-        return PodLeaves(at, gone) if isinstance(obj, Pod) else ObjectGoes(at, obj.kind, meta.namespace, meta.name)
+        return (
+            PodDeparture(at, gone) if isinstance(obj, Pod) else ObjectDeparture(at, obj.kind, meta.namespace, meta.name)
+        )
     if isinstance(obj, Pod):
-        return PodArrives(at, obj, _duration_of(lives.get(("v1.Pod", f"{meta.namespace}/{meta.name}"))))
-    return NodeComes(at, obj) if isinstance(obj, Node) else ObjectComes(at, obj)
+        return PodArrival(at, obj, _duration_of(lives.get(("v1.Pod", f"{meta.namespace}/{meta.name}"))))
+    return NodeArrival(at, obj) if isinstance(obj, Node) else ObjectArrival(at, obj)
 
 
 def _duration_of(lives: Any) -> float | None:

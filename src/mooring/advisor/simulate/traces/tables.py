@@ -26,7 +26,7 @@ def is_parquet(path: Path) -> bool:
         return stream.read(4) == _PARQUET_MAGIC
 
 
-def header(path: Path) -> list[str]:
+def read_header(path: Path) -> list[str]:
     """Return the names of a table's columns. Raise TraceError."""
     if is_parquet(path):
         return _open_parquet(path)[0]
@@ -41,7 +41,7 @@ def header(path: Path) -> list[str]:
     return names
 
 
-def lines(path: Path, complaints: Complaints) -> Iterator[Line]:
+def read_rows(path: Path, complaints: Complaints) -> Iterator[Line]:
     """Yield the rows of a table as dicts, with their positions in the file."""
     return _parquet_lines(path) if is_parquet(path) else _csv_lines(path, complaints)
 
