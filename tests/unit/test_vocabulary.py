@@ -32,9 +32,6 @@ REFUSED = {
 }
 REFUSED_IN_NAMES = r"told|tells|judged?s?|judging|alike|anew|whoever|somebody|nobody|reckon\w*|oddity|oddities"
 
-# Packages that still have functions named by a participle. The list only gets shorter.
-NOT_YET_NAMED: tuple[str, ...] = ("src/mooring/advisor/",)
-
 # Beginnings and phrases that make a docstring a riddle, by what it describes. "any" is also for attributes and modules.
 INCOMPLETE = {
     "any": {
@@ -275,8 +272,7 @@ def test_docstrings_are_understood_alone_and_functions_are_not_named_by_a_partic
         name, tree = str(path.relative_to(ROOT)), ast.parse(path.read_text())
         for line, kind, text in described(tree):
             found += [f"{name}:{line}: {why}: {text[:80]!r}" for why in riddles(kind, text)]
-        if not name.startswith(NOT_YET_NAMED):
-            found += [f"{name}:{line}: name {each} by a verb and a noun" for line, each in participles(tree)]
+        found += [f"{name}:{line}: name {each} by a verb and a noun" for line, each in participles(tree)]
     assert found == []
 
 

@@ -1,6 +1,6 @@
 """The current and the target flags of an audit, and the options that follow from both.
 
-`ask` validates the flags together. `Options` is used by the rest of the audit: current and target admission, and a
+`ask` validates the flags together. `AuditOptions` is for the rest of the audit: current and target admission, and a
 `Switch` for each gate and version on which something may depend. A switch is admission with everything on except one
 gate or version; whatever this admission rejects or drops is a use of the gate or version, so no table of uses is
 needed.

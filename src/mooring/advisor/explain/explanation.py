@@ -121,7 +121,7 @@ def explain(
 ) -> SchedulingExplanation:
     """Explain why a pod or a workload does not run, or why it runs on its node, and find remedies.
 
-    A caller with many questions passes an `engine` that `loaded` has created from the snapshot; it is left unchanged.
+    A caller with many questions passes an `engine` of `load_engine`, which is left unchanged.
     `events` are the messages of the cluster's warnings about the pod, newest first. Without `details`, single nodes are
     not described.
     """
@@ -153,7 +153,7 @@ def _build_explainer(
 
 
 def can_use_shared_engine(subject: Subject) -> bool:
-    """Return whether an engine from `loaded` explains this pod or workload, without further objects or features."""
+    """Return whether an engine of `load_engine` explains this pod or workload, without further objects or features."""
     return subject.exists and not subject.is_bridged
 
 

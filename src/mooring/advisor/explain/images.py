@@ -26,7 +26,7 @@ class PulledImages:
     """The images that pods of a snapshot run or nodes have, and the pull secrets of the pods that run them."""
 
     places: dict[str, str]
-    """By image, as `normalised` returns it, a place that has it: `pod shop/web` or `node n1`."""
+    """By image, as `normalise_image` returns it, a place that has it: `pod shop/web` or `node n1`."""
     secrets: dict[str, dict[str, dict[str, Pod]]]
     """By registry, namespace and name of the Secret, a pod that pulled an image with it."""
 

@@ -1,6 +1,6 @@
-"""Format explanations as text: of one workload (`lines`), and of everything that does not run (`cause_lines`).
+"""Format explanations as text: of one workload (`format_lines`), and of everything that does not run (`format_causes`).
 
-`lines` marks parts with a style, which the command line turns into colours.
+`format_lines` marks parts with a style, which the command line turns into colours.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -2,7 +2,7 @@
 
 A file is cut where a YAML document begins, or where a JSON value ends. So a mistake in one document hides no other,
 equal documents can be recognised by their text, and a large file can be distributed to processes. Called by
-``runner.py`` (`pieces`) and ``linter.py`` (`trees`, `objects`).
+``runner.py`` (`split_pieces`) and ``linter.py`` (`parse_trees`, `list_objects`).
 """
 
 import json

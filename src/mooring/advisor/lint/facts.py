@@ -1,7 +1,7 @@
 """The facts of a cluster that manifests refer to: served API versions, nodes, and the names of some objects.
 
 `mooring lint --cluster` reads a live cluster, `--from` a dump. Unknown facts are None, and nothing is reported about
-them. Called by ``linter.py`` (`advice`) and the command line.
+them. Called by ``linter.py`` (`ClusterFacts.advise_on_object`) and the command line.
 """
 
 import asyncio

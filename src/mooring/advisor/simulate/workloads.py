@@ -51,7 +51,7 @@ class Workloads:
         self._placements: dict[Key, DaemonPlacement] = {}
 
     def load(self, snapshot: Snapshot) -> None:
-        """Load the workloads of a snapshot without pods; the caller passes each pod to `adopt` afterwards."""
+        """Load the workloads of a snapshot without pods; the caller passes each pod to `adopt_pod` afterwards."""
         for kind in (ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet):
             for obj in snapshot.all(kind):
                 self._register(pod_creation.workload_of(with_uid(obj, obj.metadata.uid)))  # type: ignore[arg-type] # one of these kinds

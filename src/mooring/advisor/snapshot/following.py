@@ -1,4 +1,4 @@
-"""Yield snapshots of a live cluster after each change, for watching. The dashboard uses `readable`."""
+"""Yield snapshots of a live cluster after each change, for watching. The dashboard uses `find_readable_kinds`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable

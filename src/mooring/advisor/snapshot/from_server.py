@@ -154,19 +154,19 @@ class _ClusterReader:
             self.missing[kind.plural] = format_not_allowed(refused, self._namespace)
         return items
 
-    async def _list_pages(self, kind: Kind, namespace: str, size: int = PAGE_SIZE) -> list[msgspec.Raw]:
-        """List a kind in pages of `size` objects; all at once for 0, and when the continue token has expired."""
+    async def _list_pages(self, kind: Kind, namespace: str, *, in_pages: bool = True) -> list[msgspec.Raw]:
+        """List a kind in pages, or all at once, also when the continue token has expired."""
         below = f"namespaces/{namespace}/" if namespace else ""
         path, token = f"{path_prefix(kind)}/{below}{kind.plural}", ""
         items: list[msgspec.Raw] = []
         while True:
-            query = [("limit", str(size))] if size else []
+            query = [("limit", str(PAGE_SIZE))] if in_pages else []
             query += [("continue", token)] if token else []
             query += [("fieldSelector", selector)] if (selector := field_selector_of(kind.type)) else []
             try:
                 answer = await self._client.raw("GET", path, query=query)
             except errors.Expired:
-                return await self._list_pages(kind, namespace, 0)
+                return await self._list_pages(kind, namespace, in_pages=False)
             page = msgspec.json.decode(answer.body, type=_Page)
             items += page.items or []
             token = page.metadata.continue_

@@ -32,7 +32,7 @@ async def read_server_info(client: Client) -> ServerInfo:
         page = await client.raw("GET", "/metrics", accept="text/plain")
         gates = {name: on == "1" for name, on in _GATE.findall(page.body.decode(errors="replace"))}
     except errors.StatusError:
-        pass  # `component_of` notes that the gates are assumed
+        pass  # `component_of_server` notes that the gates are assumed
     return ServerInfo(version, gates)
 
 

@@ -54,7 +54,7 @@ class Remedy:
     node: str = ""
     """The node on which to check whether the remedy helps; by default, the node that rejected the pod."""
     plugin: str = ""
-    """The plugin whose rejection it resolves; `remedies` sets it."""
+    """The plugin whose rejection it resolves; `remedies_for` sets it."""
 
 
 def with_object_change(

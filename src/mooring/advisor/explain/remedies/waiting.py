@@ -240,10 +240,10 @@ def _use_own_claim(context: Context, claim: PersistentVolumeClaim) -> Iterator[C
     if context.snapshot.find(PersistentVolumeClaim, context.namespace, made.metadata.name) is not None:
         return
 
-    def named(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
+    def claims_to_replace(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
         return [each for each in claim_sources(spec) if each.claim_name == old]
 
-    after = context.subject.with_edited_pod(set_fields_in(named, claim_name=made.metadata.name))
+    after = context.subject.with_edited_pod(set_fields_in(claims_to_replace, claim_name=made.metadata.name))
     if after is not None:
         changes = [patches.create_change(made), build_pod_change(context.subject, after)]
         summary, caveat = f"give it a claim of its own, {made.metadata.name}", "the new volume is empty"

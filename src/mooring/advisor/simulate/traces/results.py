@@ -82,7 +82,7 @@ def format_csv(rows: Sequence[Mapping[str, object]], missing: str = "0") -> str:
 
 
 def check_path(path: Path) -> None:
-    """Raise TraceError if `write` could not write a file: unknown suffix, missing folder, missing library."""
+    """Raise TraceError if `write_samples` could not write a file: unknown suffix, missing folder, missing library."""
     if path.suffix not in (".csv", ".json", ".parquet"):
         raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
