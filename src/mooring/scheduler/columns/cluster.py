@@ -312,7 +312,7 @@ class Cluster:
             return
         key = pod_key(pod)
         before = self._pods.get(key)
-        if before is not None and before.node_name == node_name and _has_same_fields(before.pod, pod):
+        if before is not None and before.node_name == node_name and shares_signed_fields(pod, before.pod):
             before.pod = pod
             return
         placed = self.build_placed_pod(pod, node_name)
@@ -476,11 +476,6 @@ def _selector_label_keys(thing: Resource) -> Iterable[str]:
     if isinstance(thing, ReplicaSet | StatefulSet):
         return label_keys(thing.spec.selector) if thing.spec.selector is not None else ()
     return ()
-
-
-def _has_same_fields(before: Pod, pod: Pod) -> bool:
-    was_terminating = before.metadata.deletion_timestamp is not None
-    return shares_signed_fields(pod, before) and was_terminating == (pod.metadata.deletion_timestamp is not None)
 
 
 def _priority_of(placed: PlacedPod) -> int:

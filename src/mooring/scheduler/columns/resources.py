@@ -68,13 +68,10 @@ class ResourceColumns:
         self._named.add(resource)
         self._add_lines((resource,))
 
-    def scored_line(self, resource: str) -> int:
-        """Return the index of the amounts that scoring reads: for cpu and memory, with default requests added."""
-        return {CPU: SCORED_CPU, MEMORY: SCORED_MEMORY}.get(resource) or self._lines[resource]
-
-    def line(self, resource: str) -> int:
-        """Return the index in the columns of a resource that the configuration names or a node offers."""
-        return self._lines[resource]
+    def line(self, resource: str, *, assumed: bool = False) -> int:
+        """Return the index of a resource; with `assumed`, of its amounts with default requests of cpu and memory."""
+        scored = {CPU: SCORED_CPU, MEMORY: SCORED_MEMORY}.get(resource) if assumed else None
+        return scored or self._lines[resource]
 
     def resources(self) -> dict[str, int]:
         """Return the resources in the columns with their index."""

@@ -417,7 +417,7 @@ def label_keys(selector: LabelSelector) -> Iterator[str]:
 
 
 def shares_signed_fields(pod: Pod, other: Pod) -> bool:
-    """Return whether two pods have identical objects (not just equal ones) in every field that a signature contains."""
+    """Return whether two pods have identical objects in every signed field, and both or neither are terminating."""
     mine, its = pod.metadata, other.metadata
     return (
         pod.spec is other.spec
@@ -426,6 +426,7 @@ def shares_signed_fields(pod: Pod, other: Pod) -> bool:
         and mine.annotations is its.annotations
         and mine.owner_references is its.owner_references
         and mine.namespace == its.namespace
+        and (mine.deletion_timestamp is None) == (its.deletion_timestamp is None)
     )
 
 

@@ -15,7 +15,6 @@ Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next:
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -35,7 +34,6 @@ from mooring.scheduler.framework.status import is_skip
 _MAX_VECTOR_BYTES = 256 * 1024 * 1024
 _MIN_CACHED = 8
 _MAX_ENTRIES = 20_000
-C = TypeVar("C", FilterPipeline, ScoreSum)
 
 
 class _VectorGroup:
@@ -80,10 +78,6 @@ class _SignatureEntry:
         """The vectors of filters that apply to pods with the last pod spec, except those of `filters_to_call`."""
         self.scores: list[ScoreVector]
         self.is_settled = all(vector.is_settled for group in groups for vector in group.filters)
-
-    def names_nodes(self) -> bool:
-        """Return whether a plugin that reads a shared part limits the pods to nodes that it named."""
-        return any(vector.node_names for group in self.groups for vector in group.filters)
 
     def find_plugins(
         self,
@@ -168,8 +162,8 @@ class Evaluator:
         found = self._entries.get(pod.signature)
         if found is None:
             found = self._make_entry(pod)
-            if found.is_settled or not found.names_nodes():  # otherwise another such pod is unlikely
-                self._entries[pod.signature] = found
+            if not any(vector.node_names for group in found.groups for vector in group.filters):
+                self._entries[pod.signature] = found  # for pods limited to named nodes, a second one is unlikely
                 for group in found.groups:
                     group.users += 1
                 self._evict()
@@ -307,7 +301,10 @@ class Evaluator:
         else:
             if pipeline is None or pipeline.vectors != refusing:
                 key = tuple([vector.serial for vector in refusing])
-                pipeline = entry.pipeline = self._find_combination(self._pipelines, key, FilterPipeline, refusing)
+                pipeline = self._pipelines.get(key)
+                if pipeline is None:
+                    pipeline = self._pipelines[key] = FilterPipeline(refusing, self._cluster)
+                entry.pipeline = pipeline
             feasible = pipeline.refresh()
         evaluation.feasible, evaluation.number_feasible, evaluation.number_considered, evaluation.rejected = feasible
 
@@ -317,18 +314,6 @@ class Evaluator:
         evaluation.refusal = status
         self.forget(evaluation.pod.signature)
         return True
-
-    def _find_combination(
-        self,
-        cache: "WeakValueDictionary[Hashable, C]",
-        key: Hashable,
-        make: Callable[[Sequence[Any], Cluster], C],
-        vectors: Sequence[Vector],
-    ) -> C:
-        found = cache.get(key)
-        if found is None:
-            found = cache[key] = make(vectors, self._cluster)
-        return found
 
     # -- scoring
 
@@ -368,7 +353,10 @@ class Evaluator:
             declared = [each.use.declared for each in vectors]
             depends = any(each.depends_on_feasible or each.is_normalized for each in declared)
             key = (id(entry.pipeline) if depends else 0, *[vector.serial for vector in vectors])
-            total = entry.total = self._find_combination(self._sums, key, ScoreSum, vectors)
+            total = self._sums.get(key)
+            if total is None:
+                total = self._sums[key] = ScoreSum(vectors, self._cluster)
+            entry.total = total
         return total
 
 

@@ -304,16 +304,13 @@ class FilterPipeline:
         for vector in self.vectors[len(stages) - 1 :]:
             rows, number, _ = stages[-1]
             vector.evaluate_accepted(rows)
-            stages.append(_pass_filter(rows, number, vector) if vector.refuses else _Stage(rows, number, 0))
+            passing = rows & vector.ok if vector.refuses else rows
+            left = int(np.count_nonzero(passing))
+            if left < number:
+                stages.append(_Stage(passing, left, int(np.count_nonzero(rows & (vector.codes < 0)))))
+            else:
+                stages.append(_Stage(rows, number, 0))
         rejected: dict[str, tuple[int, int]] = {}
         for vector, before, after in zip(self.vectors, stages, stages[1:], strict=False):
             rejected[vector.name] = (before.number - after.number - after.for_good, after.for_good)
         return Feasible(stages[-1].rows, stages[-1].number, stages[0].number, rejected)
-
-
-def _pass_filter(before: fwk.Mask, number_before: int, vector: FilterVector) -> _Stage:
-    rows = before & vector.ok
-    number = int(np.count_nonzero(rows))
-    if number == number_before:
-        return _Stage(before, number, 0)
-    return _Stage(rows, number, int(np.count_nonzero(before & (vector.codes < 0))))

@@ -116,8 +116,7 @@ class ResourceLines:
 
     def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
         self.columns = cluster.resources
-        line = self.columns.scored_line if assumed else self.columns.line
-        self._line_numbers = [line(entry.name) for entry in specs]
+        self._line_numbers = [self.columns.line(entry.name, assumed=assumed) for entry in specs]
         self._lines = index_of(self._line_numbers)
         self.weights: Table = np.array([[entry.weight] for entry in specs], np.int64).reshape(-1, 1)
         self._weight = sum(entry.weight for entry in specs)
