@@ -92,9 +92,6 @@ class Client:
             hub = self.scheme.hub(kind)
             if hub.type not in self._kinds:
                 self._kinds[hub.type] = self._substitutes[hub] = kind
-        self._get_headers = {"accept": JSON, "user-agent": user_agent}
-        self._headers_of: dict[tuple[str, str], dict[str, str]] = {}
-        """The headers of requests with a body, by Accept and Content-Type."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -243,7 +240,8 @@ class Client:
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",
             **({} if managed_fields or last_states else {for_caches.PARAMETER: "true"}),
         )
-        request = Request("GET", self._build_path(kind, namespace), query, self._get_headers)
+        headers = {"accept": JSON, "user-agent": self.user_agent}
+        request = Request("GET", self._build_path(kind, namespace), query, headers)
         opened, conversion = partial(self._open_stream, request), self._find_conversion(cls)
         parts = None if managed_fields else self._parts
         return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
@@ -620,9 +618,9 @@ class Client:
         then_delete: bytes = b"",
         templated: Templated | None = None,
     ) -> Response:
-        headers = self._get_headers
-        if body or templated or accept != JSON:
-            headers = self._headers_of.get((accept, content_type)) or self._make_headers(accept, content_type)
+        headers = {"accept": accept, "user-agent": self.user_agent}
+        if body or templated:
+            headers["content-type"] = content_type
         guard = None if method == "GET" else self.guard
         request = Request(method, path, query, headers, body, guard, omit_body=omit_body, then_delete=then_delete)
         request.templated = templated
@@ -637,11 +635,6 @@ class Client:
                 raise wire.status_error(response.status, response.body)
             await self.clock.sleep(wait)
         raise AssertionError("there is at least one attempt")
-
-    def _make_headers(self, accept: str, content_type: str) -> dict[str, str]:
-        headers = {"accept": accept, "user-agent": self.user_agent, "content-type": content_type}
-        self._headers_of[accept, content_type] = headers
-        return headers
 
     async def _open_stream(self, request: Request) -> Stream:
         stream = await self._transport.stream(request, _TIMEOUT_SECONDS)

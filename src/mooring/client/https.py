@@ -54,7 +54,6 @@ class HttpsTransport:
         self._open: set[_PooledConnection] = set()
         self._identity: tuple[bytes, bytes] | None = None
         self._context: ssl.SSLContext | None = None
-        self._last_headers: tuple[Mapping[str, str], Credential | None, str] = ({}, None, "")
         self._closed = False
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
@@ -133,15 +132,11 @@ class HttpsTransport:
         return head.encode("latin-1", "replace") + request.body
 
     def _format_headers(self, headers: Mapping[str, str], credential: Credential) -> str:
-        """Return the request's headers as HTTP text. Cached, because most requests have the same ones as the last."""
-        known, known_credential, text = self._last_headers
-        if known is not headers or known_credential is not credential:
-            pairs = [("host", self._netloc), *headers.items()]
-            if credential.authorization:
-                pairs.append(("authorization", credential.authorization))
-            text = header_lines([*pairs, *credential.headers])
-            self._last_headers = headers, credential, text
-        return text
+        """Return the request's headers as HTTP text, with Host and the credential's own headers."""
+        pairs = [("host", self._netloc), *headers.items(), *credential.headers]
+        if credential.authorization:
+            pairs.append(("authorization", credential.authorization))
+        return header_lines(pairs)
 
     def _take_idle_connection(self, credential: Credential) -> "_PooledConnection | None":
         """Remove and return the most recently used open connection that is free; None if there is none."""
