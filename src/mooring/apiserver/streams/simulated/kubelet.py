@@ -212,7 +212,7 @@ class SimulatedKubelet:
             name = go_quote(target.pod.metadata.name)
             raise errors.service_unavailable(f"error trying to reach {name}: the pod does not run")
         if self._programs is not None and self._programs.has(target.pod):
-            return await self._programs.proxy(target, proxied)
+            return await self._programs.machines.proxy_pod(target, proxied)
         body = port_forward.make_response_body(target.pod, proxied.port or "80", proxied.request.method, proxied.path)
         return Response(200, body, _TEXT)
 

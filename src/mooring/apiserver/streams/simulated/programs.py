@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from mooring.api import errors
 from mooring.api.core_v1 import Pod
 from mooring.api.program_folders import container_folder, log_file, pod_folder, read_entrance
-from mooring.apiserver.messages.http import Response
-from mooring.apiserver.streams.kubelet import Kubelet, KubeletTarget, ProxiedRequest
+from mooring.apiserver.streams.kubelet import Kubelet
 from mooring.apiserver.streams.simulated.container import ContainerRun
 from mooring.apiserver.streams.simulated.logs import Log
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
@@ -34,7 +33,8 @@ class ProgramStreams:
 
     def __init__(self, folder: Path, machines: Kubelet) -> None:
         self._folder = folder
-        self._machines = machines
+        self.machines = machines
+        """The kubelet that reaches ports on this machine, as those of real nodes."""
         self._read: BoundedCache[tuple[Path, int, int], tuple[list[str], list[datetime]]] = BoundedCache(_REMEMBERED)
 
     def has(self, pod: Pod, container: str = "") -> bool:
@@ -100,12 +100,6 @@ class ProgramStreams:
             copying.cancel()
             await kill_and_wait(process)
         return 128 - code if code < 0 else code
-
-    # -- ports
-
-    async def proxy(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response:
-        """Forward a request to a container's real process, at the pod's address here; return the response."""
-        return await self._machines.proxy_pod(target, proxied)
 
 
 async def _copy_output(stream: asyncio.StreamReader | None, write: Write) -> None:
