@@ -367,7 +367,7 @@ def again(engine: Engine) -> Engine:
     for placed in engine.cluster.placed_pods():
         made.put(placed.pod)
     for info in engine.cluster.node_infos():
-        for promised in engine.nominations.on(info.name):
+        for promised in engine.nominations.pods_on(info.name):
             made.nominations.put(promised, info.name)
     return made
 

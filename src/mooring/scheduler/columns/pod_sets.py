@@ -41,12 +41,12 @@ class PodChoice(msgspec.Struct, frozen=True):
     def of_term(cls, term: AffinityTerm) -> "PodChoice":
         return cls(term.selector, term.namespaces, term.namespace_selector)
 
-    def has(self, group: "PodGroup", namespaces: NamespaceLabels) -> bool:
+    def selects(self, group: "PodGroup", namespaces: NamespaceLabels) -> bool:
         if group.terminating and not self.terminating:
             return False
-        return self.selector.matches(group.labels) and self.covers(group.namespace, namespaces)
+        return self.selector.matches(group.labels) and self.selects_namespace(group.namespace, namespaces)
 
-    def covers(self, namespace: str, namespaces: NamespaceLabels) -> bool:
+    def selects_namespace(self, namespace: str, namespaces: NamespaceLabels) -> bool:
         if namespace in self.namespaces or self.namespace_selector.is_empty():
             return True
         labels = namespaces.get(namespace)  # a selector selects no namespace that is not known
@@ -60,8 +60,8 @@ class PodSet(RowCounts):
         super().__init__()
         self.choices = choices
 
-    def has(self, group: "PodGroup", namespaces: NamespaceLabels) -> bool:
-        return all(choice.has(group, namespaces) for choice in self.choices)
+    def selects(self, group: "PodGroup", namespaces: NamespaceLabels) -> bool:
+        return all(choice.selects(group, namespaces) for choice in self.choices)
 
 
 class PodGroup:
@@ -97,7 +97,7 @@ class PodSets:
             named = None if first.namespace_selector.selectable else first.namespaces
             self._index.add(ref(found, self._index.remove), first.selector, named)
             for group in self._candidates(first):
-                if found.has(group, self._namespaces):
+                if found.selects(group, self._namespaces):
                     _add_group_to_set(group, found)
         return found
 
@@ -105,8 +105,8 @@ class PodSets:
         wanted = self._groups_of if choice.namespace_selector.selectable else choice.namespaces
         for namespace in wanted:
             groups = self._groups_of.get(namespace)
-            if groups is not None and choice.covers(namespace, self._namespaces):
-                yield from groups.candidates(choice.selector)
+            if groups is not None and choice.selects_namespace(namespace, self._namespaces):
+                yield from groups.find_candidates(choice.selector)
 
     def add(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> None:
         """Count a pod that was placed on a node row in the sets that select it."""
@@ -139,8 +139,8 @@ class PodSets:
         return group.sets.members()
 
     def _find_selecting_sets(self, group: PodGroup) -> list[PodSet]:
-        alive = (reference() for reference in self._index.candidates(group.namespace, group.labels))
-        return [pods for pods in alive if pods is not None and pods.has(group, self._namespaces)]
+        alive = (reference() for reference in self._index.find_candidates(group.namespace, group.labels))
+        return [pods for pods in alive if pods is not None and pods.selects(group, self._namespaces)]
 
     def _leave_group(self, row: int, key: GroupKey) -> list[PodSet]:
         group = self._groups[key]
@@ -208,7 +208,7 @@ class TermOwners:
 
     def find_selecting(self, kinds: Container[TermKind], namespace: str, labels: Mapping[str, str]) -> list[OwnedTerm]:
         """Return the terms of some kinds that select pods with these labels."""
-        found = [term for term in self._index.candidates(namespace, labels) if term.key.kind in kinds]
+        found = [term for term in self._index.find_candidates(namespace, labels) if term.key.kind in kinds]
         own = self._namespaces.get(namespace, {}) if found else {}
         return [term for term in found if term.key.term.matches(namespace, labels, own)]
 

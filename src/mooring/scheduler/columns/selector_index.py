@@ -63,7 +63,7 @@ class SelectorIndex(Generic[T]):
         if not self._keys:
             self._keys = {}  # a dict does not shrink by itself
 
-    def candidates(self, namespace: str, labels: Mapping[str, str]) -> list[T]:
+    def find_candidates(self, namespace: str, labels: Mapping[str, str]) -> list[T]:
         """Return the items that may select pods with these labels, each once."""
         found: list[T] = []
         for name in (namespace, None):
@@ -108,7 +108,7 @@ class LabelIndex(Generic[T]):
                 if not self._buckets[filing_key]:
                     del self._buckets[filing_key]
 
-    def candidates(self, selector: Selector) -> list[T]:
+    def find_candidates(self, selector: Selector) -> list[T]:
         """Return the items whose labels a selector may match, for the caller to check."""
         if not selector.selectable:
             return []

@@ -246,7 +246,7 @@ class Attempts:
                 return None
             nominations.remove(pod)
             return ""
-        for other in nominations.on(found.nominated):
+        for other in nominations.pods_on(found.nominated):
             if priority(other) < priority(pod):
                 nominations.remove(other)
                 self._driver.clear_nomination(other)

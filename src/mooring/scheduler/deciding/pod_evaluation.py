@@ -98,7 +98,7 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedP
         used = cluster.resources.used.take(rows, axis=1) + expected.usage.take(rows, axis=1)
         found = find_refusals(evaluation, rows, allocatable, used, np.ones(len(rows), np.bool_))
     else:
-        statuses = (status_with(evaluation, cluster, row, expected.on(row)) for row in rows.tolist())
+        statuses = (status_with(evaluation, cluster, row, expected.pods_on(row)) for row in rows.tolist())
         found = {index: status for index, status in enumerate(statuses) if not status.is_success}
     if found:
         indexes: dict[Status, list[int]] = {}

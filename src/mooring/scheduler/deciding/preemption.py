@@ -64,7 +64,7 @@ class _PreemptionAttempt(msgspec.Struct):
         return priority(self.evaluation.pod.pod)
 
     def expected_on(self, row: int) -> Sequence[PlacedPod]:
-        return () if self.expected is None else self.expected.on(row)
+        return () if self.expected is None else self.expected.pods_on(row)
 
 
 def preempt(

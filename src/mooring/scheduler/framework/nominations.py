@@ -42,7 +42,7 @@ class NominatedPods:
         """Return the number of node rows with nominated pods."""
         return len(self._pods)
 
-    def on(self, row: int) -> Sequence[PlacedPod]:
+    def pods_on(self, row: int) -> Sequence[PlacedPod]:
         return self._pods.get(row, ())
 
     def signatures(self) -> Iterator[PodSignature]:
@@ -54,21 +54,21 @@ class NominatedPods:
         """Yield one of the node rows with equal nominated pods (same signatures and domains), and the pods there."""
         for combination, rows in self._by_combination.items():
             if any(signature.terms.keys for signature, _ in combination):
-                by_domains = {_domains_of(self._cluster, row, self.on(row)): row for row in rows}
-                yield from ((row, self.on(row)) for row in by_domains.values())
+                by_domains = {_domains_of(self._cluster, row, self.pods_on(row)): row for row in rows}
+                yield from ((row, self.pods_on(row)) for row in by_domains.values())
             else:
                 row = next(iter(rows))
-                yield row, self.on(row)
+                yield row, self.pods_on(row)
 
     def add(self, placed: PlacedPod) -> None:
         row = self._cluster.row_of.get(placed.node_name)
         if row is not None:
-            self._set_pods(row, [*self.on(row), placed])
+            self._set_pods(row, [*self.pods_on(row), placed])
             self.usage[:, row] += self._cluster.resources.usage_of(placed.signature)
 
     def discard(self, placed: PlacedPod) -> None:
         row = self._cluster.row_of.get(placed.node_name)
-        pods = self.on(row) if row is not None else ()
+        pods = self.pods_on(row) if row is not None else ()
         if row is not None and any(other is placed for other in pods):
             self._set_pods(row, [other for other in pods if other is not placed])
             self.usage[:, row] -= self._cluster.resources.usage_of(placed.signature)
@@ -126,7 +126,7 @@ class Nominations:
         found = self._pods.get(pod_key(pod))
         return found.node_name if found is not None else None
 
-    def on(self, node_name: str) -> list[Pod]:
+    def pods_on(self, node_name: str) -> list[Pod]:
         return [nominated.pod for nominated in self._on_node.get(node_name, {}).values()]
 
     def find_nominated_on(self, node_name: str, pod: Pod) -> list[PlacedPod]:

@@ -131,7 +131,7 @@ class _RequiredTerms(_AffinityTerms):
         self.log_changes(counted, [counts.flips for counts in counted])
         return self
 
-    def codes(self, rows: fwk.Rows) -> fwk.Codes:
+    def verdict_codes(self, rows: fwk.Rows) -> fwk.Codes:
         """Return verdict codes: of affinity, else of the pod's anti-affinity, else of placed pods' anti-affinity."""
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
             return self._codes_of_all_rows()[rows]
@@ -189,7 +189,7 @@ class _PreferredTerms(_AffinityTerms):
         self.log_changes(counted, [counts.changes for counts in counted])
         return self
 
-    def points(self, rows: fwk.Rows) -> fwk.Scores:
+    def score_rows(self, rows: fwk.Rows) -> fwk.Scores:
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
             return self._sum_weights_by_row()[rows]
         weighted = self._weighted
@@ -245,7 +245,7 @@ class InterPodAffinity(fwk.FilterPlugin[_RequiredTerms], fwk.ScorePlugin[_Prefer
         return state.refresh()
 
     def filter(self, state: _RequiredTerms, rows: fwk.Rows) -> fwk.Verdicts:
-        return fwk.Verdicts(state.codes(rows), lambda code: (_REASONS[code],))
+        return fwk.Verdicts(state.verdict_codes(rows), lambda code: (_REASONS[code],))
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _PreferredTerms | fwk.Status:
         if self._ignore_existing and not pod.signature.terms.preferred:
@@ -256,7 +256,7 @@ class InterPodAffinity(fwk.FilterPlugin[_RequiredTerms], fwk.ScorePlugin[_Prefer
         return state.refresh()
 
     def score(self, state: _PreferredTerms, rows: fwk.Rows) -> fwk.Scores:
-        return state.points(rows)
+        return state.score_rows(rows)
 
     def span(self, scores: fwk.Scores, feasible: fwk.Mask) -> tuple[int, ...]:
         first = int(feasible.argmax())
@@ -320,7 +320,7 @@ class InterPodAffinity(fwk.FilterPlugin[_RequiredTerms], fwk.ScorePlugin[_Prefer
 
 def _select_own_group(choices: Iterable[PodChoice], signature: PodSignature, cluster: Cluster) -> bool:
     group = PodGroup(signature.namespace, signature.labels, terminating=False)
-    return all(choice.has(group, cluster.namespaces) for choice in choices)
+    return all(choice.selects(group, cluster.namespaces) for choice in choices)
 
 
 def _masks_with_pods(counted: Iterable[DomainCounts]) -> Iterator[fwk.Mask]:

@@ -96,7 +96,7 @@ class _PodConstraints(Derived):
         changed_at = self._rules.changed_at(self._signature)
         if changed_at > self._rules_verified_at:
             self._rules_verified_at = changed_at
-            constraints = self._rules.of(self._signature, self._action)
+            constraints = self._rules.find_constraints(self._signature, self._action)
             if constraints != [counted.constraint for counted in self.counted]:
                 self._nodes_verified_at = (NEVER, NEVER)
                 self.counted = [
@@ -108,7 +108,9 @@ class _PodConstraints(Derived):
         self.change()
         over = self.counted_by_domain()
         required = [each.topology for each in self.counted] if self.needs_all_labels else []
-        self.nodes = self._rules.included.of(self._signature.spec, required, [each.constraint for each in over])
+        self.nodes = self._rules.included.find_counted_nodes(
+            self._signature.spec, required, [each.constraint for each in over]
+        )
         for counted, (nodes, domains) in zip(over, self.nodes.counted, strict=True):
             counted.count_on(nodes, domains)
 
@@ -310,7 +312,10 @@ class PodTopologySpread(fwk.FilterPlugin[_HardConstraints], fwk.ScorePlugin[_Sof
         if old is None or new is None:
             return fwk.QueueingHint.QUEUE
         before, after = (
-            [(entry, entry.selector.matches(each.metadata.labels)) for entry in self._rules.of_pod(each, _HARD)]
+            [
+                (entry, entry.selector.matches(each.metadata.labels))
+                for entry in self._rules.find_constraints_of_pod(each, _HARD)
+            ]
             for each in (old, new)
         )
         honours_taints = any(entry.honor_taints for entry, _ in after)
@@ -320,11 +325,11 @@ class PodTopologySpread(fwk.FilterPlugin[_HardConstraints], fwk.ScorePlugin[_Sof
         other = new or old
         if other is None or other.metadata.namespace != pod.metadata.namespace:
             return fwk.QueueingHint.SKIP
-        constraints = self._rules.of_pod(pod, _HARD)
+        constraints = self._rules.find_constraints_of_pod(pod, _HARD)
         return fwk.QueueingHint.of(any(_is_counted(entry, old) != _is_counted(entry, new) for entry in constraints))
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        constraints = self._rules.of_pod(pod, _HARD)
+        constraints = self._rules.find_constraints_of_pod(pod, _HARD)
         keys = [entry.topology_key for entry in constraints]
         before, after = _domain_of(old, keys), _domain_of(new, keys)
         if before != after:

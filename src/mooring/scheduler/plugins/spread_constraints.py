@@ -97,7 +97,7 @@ class SpreadConstraints:
         constraints = signature.spec.topology_spread_constraints or self._defaults
         return any(entry.when_unsatisfiable == action for entry in constraints)
 
-    def of(self, signature: PodSignature, action: str) -> list[SpreadConstraint]:
+    def find_constraints(self, signature: PodSignature, action: str) -> list[SpreadConstraint]:
         """Return the spread constraints of a pod signature that have this `whenUnsatisfiable`."""
         own = signature.spec.topology_spread_constraints
         if own:
@@ -110,8 +110,8 @@ class SpreadConstraints:
             return []
         return [self._compile_constraint(entry, signature.labels, selector) for entry in wanted]
 
-    def of_pod(self, pod: Pod, action: str) -> list[SpreadConstraint]:
-        return self.of(self._cluster.signatures.signature_of(pod), action)
+    def find_constraints_of_pod(self, pod: Pod, action: str) -> list[SpreadConstraint]:
+        return self.find_constraints(self._cluster.signatures.signature_of(pod), action)
 
     def _compile_constraint(
         self, source: TopologySpreadConstraint, labels: dict[str, str], selector: Selector | None = None
@@ -138,7 +138,7 @@ class SpreadConstraints:
 
     def _default_selector(self, signature: PodSignature) -> Selector:
         labels: dict[str, str] = {}
-        for wanted in self._services.selecting(signature.namespace, signature.labels):
+        for wanted in self._services.find_selecting(signature.namespace, signature.labels):
             labels |= wanted
         selector = label_selector.from_labels(labels)
         if signature.owner is None:
@@ -165,7 +165,7 @@ class IncludedNodes:
         self._made_for: tuple[int, ...] = ()
         self._known: WeakValueDictionary[Hashable, CountedNodes] = WeakValueDictionary()
 
-    def of(
+    def find_counted_nodes(
         self, spec: PodSpec, required: Sequence[Topology], constraints: Sequence[SpreadConstraint]
     ) -> "CountedNodes":
         """Return the nodes on which constraints count pods: those with the labels of all `required` topologies.
@@ -226,11 +226,11 @@ class _ServiceIndex:
         self._verified_at = NEVER
         self._index: SelectorIndex[str] = SelectorIndex()
 
-    def selecting(self, namespace: str, labels: dict[str, str]) -> list[dict[str, str]]:
+    def find_selecting(self, namespace: str, labels: dict[str, str]) -> list[dict[str, str]]:
         """Return the selectors of the Services that select a pod."""
         if self._verified_at != self._log.changed_at:
             self._update()
-        found = (self._services[key].spec.selector for key in sorted(self._index.candidates(namespace, labels)))
+        found = (self._services[key].spec.selector for key in sorted(self._index.find_candidates(namespace, labels)))
         return [wanted for wanted in found if wanted.items() <= labels.items()]
 
     def _update(self) -> None:
