@@ -219,6 +219,8 @@ class GatedUse(NamedTuple):
 
 
 class GatedUseFinder:
+    """Finds the fields of objects that have an effect only with certain gates or versions; caches by content."""
+
     def __init__(self, options: AuditOptions, now: datetime) -> None:
         self._options = options
         self._now = now

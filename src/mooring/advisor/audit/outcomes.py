@@ -60,6 +60,8 @@ class _AdmissionComparison:
 
 @dataclass(frozen=True, slots=True)
 class EffectFinder:
+    """Finds the effects of the target flags on the gated fields of objects."""
+
     snapshot: Snapshot
     options: AuditOptions
     uses: GatedUseFinder

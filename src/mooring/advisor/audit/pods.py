@@ -35,6 +35,8 @@ class PodEffect:
 
 @dataclass(frozen=True)
 class PodEffectFinder:
+    """Finds the pods that the target flags evict or leave without a node."""
+
     snapshot: Snapshot
     options: AuditOptions
     now: datetime

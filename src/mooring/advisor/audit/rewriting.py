@@ -32,6 +32,8 @@ MOST_VALUES = 50
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
+    """Replaces operators that the target flags lack by the values that they match on the current nodes."""
+
     nodes: Sequence[Node]
     now: ConstraintOptions
     then: ConstraintOptions

@@ -69,6 +69,8 @@ _CHANGED_BY_HAND = "no patch says the same with what stays: decide what the pods
 
 @dataclass(frozen=True, slots=True)
 class Steps:
+    """Lists the steps of an upgrade or downgrade for the findings of an audit."""
+
     snapshot: Snapshot
     options: AuditOptions
     subjects: Mapping[ObjectReference, AuditedObject]

@@ -46,6 +46,8 @@ class _SimulatedLookups(ClusterLookups):
 
 
 class Admission:
+    """Admits objects of the simulated cluster, and counts them in its quotas."""
+
     def __init__(self, options: AdmissionOptions, cluster: Cluster, clock: VirtualClock, rules: NamespaceRules) -> None:
         self._options = options
         self._clock = clock

@@ -23,6 +23,8 @@ _KEEP_STATUS = frozenset({"Node", "PersistentVolume", "ResourceClaim"})
 
 
 class ChangeApplier:
+    """Applies the changes of a scenario to a simulated cluster."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self.last: tuple[Resource, ...] = ()

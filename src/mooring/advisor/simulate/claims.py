@@ -35,6 +35,8 @@ _POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 
 
 class Claims:
+    """Creates, binds and releases the volume claims and device claims of simulated pods."""
+
     def __init__(self, world: "World") -> None:
         self._world = world
 

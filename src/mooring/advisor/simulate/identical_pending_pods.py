@@ -27,6 +27,8 @@ class IdenticalPods:
 
 
 class IdenticalPendingPods:
+    """The groups of identical pending pods of a simulated cluster."""
+
     def __init__(self, queue: SchedulingQueue, profiles: Iterable[Profile]) -> None:
         self._queue = queue
         self._of: dict[str, IdenticalPods] = {}

@@ -176,6 +176,8 @@ class Refusal:
 
 @dataclass(slots=True)
 class SimulationRecord:
+    """Records the evictions, preemptions and rejections of a simulation."""
+
     clock: VirtualClock
     evictions: list[Departure] = field(default_factory=list)
     preemptions: list[Departure] = field(default_factory=list)

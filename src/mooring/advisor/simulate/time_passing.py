@@ -25,6 +25,8 @@ _LONGEST_SETTLING = 3600.0
 
 
 class TimePassing:
+    """Advances the virtual time of a simulated cluster from event to event."""
+
     def __init__(self, world: "World", work: Callable[[], None]) -> None:
         """`work` is called at every event: it does everything that is possible at the current time."""
         self._world = world

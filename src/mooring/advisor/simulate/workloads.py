@@ -37,6 +37,8 @@ MakesPods = ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet
 
 
 class Workloads:
+    """The workloads of a simulated cluster, which create, replace and roll out their pods."""
+
     def __init__(self, world: "World") -> None:
         self._world = world
         self._all: dict[Key, Workload] = {}

@@ -97,6 +97,8 @@ _MASK = 2**64 - 1
 
 
 class GoRandom:
+    """Generates the same random numbers as Go's math/rand with the same seed."""
+
     def __init__(self, seed: int) -> None:
         first = [own ^ mixed for own, mixed in zip(_seed_state(seed, 20), _mixed_state(), strict=True)]
         self._numbers = _generate_numbers(_order_by_age(first))

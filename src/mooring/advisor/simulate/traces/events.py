@@ -160,6 +160,8 @@ _SHOWN = 5
 
 
 class Complaints:
+    """Collects messages about lines of a trace that are skipped or unusual."""
+
     def __init__(self, *, skips: bool = False) -> None:
         self._skips = skips
         self.skipped = 0

@@ -216,6 +216,8 @@ _POD_SPEC = (
 
 
 class Pseudonyms:
+    """Replaces names, labels and images of recorded objects by keyed hashes."""
+
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
