@@ -6,19 +6,9 @@ from mooring.advisor.explain import SchedulingExplanation
 from mooring.advisor.explain.results import NodeScore, Suggestion
 from mooring.advisor.explain.text import format_effect
 from mooring.advisor.simulate.html.markup import Markup, concat, table, tag
+from mooring.dashboard import elements
 from mooring.dashboard.asking import Links
 from mooring.dashboard.changing import takes_one_step
-from mooring.dashboard.elements import (
-    and_more,
-    badge,
-    change_form,
-    chips,
-    command,
-    node_link,
-    pod_link,
-    soft,
-    with_code,
-)
 
 _NAMED = 3
 _GROUPS = 20
@@ -40,7 +30,13 @@ def summary(found: SchedulingExplanation) -> Markup:
     if len(found.facts) > _FACTS:
         facts = tag("details", tag("summary", f"{len(found.facts)} more facts"), facts, class_="facts")
     return concat(
-        tag("p", badge(found.state, MOODS[found.state]), " ", with_code(found.summary), class_="summary"),
+        tag(
+            "p",
+            elements.badge(found.state, MOODS[found.state]),
+            " ",
+            elements.with_code(found.summary),
+            class_="summary",
+        ),
         facts,
         message(found),
     )
@@ -59,9 +55,9 @@ def refusals(found: SchedulingExplanation, links: Links) -> Markup:
     shown = found.refusals[:_GROUPS]
     if not shown or found.state == "Scheduled":
         return Markup("")
-    rows = [(f"{each.count:,}", each.plugin, each.detail, chips(links, each.nodes, _NAMED)) for each in shown]
+    rows = [(f"{each.count:,}", each.plugin, each.detail, elements.chips(links, each.nodes, _NAMED)) for each in shown]
     left = found.refusals[_GROUPS:]
-    rest = and_more(len(left), f" reasons on {sum(each.count for each in left):,} nodes: see the nodes below")
+    rest = elements.and_more(len(left), f" reasons on {sum(each.count for each in left):,} nodes: see the nodes below")
     return concat(table(("Nodes", "Refused by", "Because", "Which"), rows, "Why not"), rest)
 
 
@@ -69,9 +65,9 @@ def preemption(found: SchedulingExplanation, links: Links) -> Markup:
     done = found.preemption
     if done is None or not done.node:
         return Markup("")
-    rows = [(pod_link(links, f"{each.namespace}/{each.name}"), each.priority) for each in done.victims]
+    rows = [(elements.pod_link(links, f"{each.namespace}/{each.name}"), each.priority) for each in done.victims]
     return concat(
-        tag("p", "The scheduler makes room on ", node_link(links, done.node), " by deleting:"),
+        tag("p", "The scheduler makes room on ", elements.node_link(links, done.node), " by deleting:"),
         table(("Pod", "Priority"), rows, "Victims"),
     )
 
@@ -82,11 +78,11 @@ def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
         return tag("ol", *(_suggestion(found, each, links) for each in found.suggestions), class_="suggestions")
     if found.checks:
         return concat(
-            soft("No change of objects is known to help. What to check:"),
-            tag("ul", *(tag("li", with_code(each)) for each in found.checks), class_="facts"),
+            elements.soft("No change of objects is known to help. What to check:"),
+            tag("ul", *(tag("li", elements.with_code(each)) for each in found.checks), class_="facts"),
         )
     if found.state in ("Unschedulable", "NotAttempted") and found.refusals:
-        return soft("No change of up to three steps was found that would help.")
+        return elements.soft("No change of up to three steps was found that would help.")
     return Markup("")
 
 
@@ -96,11 +92,11 @@ def _suggestion(found: SchedulingExplanation, each: Suggestion, links: Links) ->
     fields["what"] = "suggestion"
     return tag(
         "li",
-        tag("p", tag("b", with_code(each.summary))),
-        soft("Tried: ", format_effect(each), "."),
-        *(command(change.command) for change in each.changes if change.command),
-        soft("But: ", each.caveat) if each.caveat else "",
-        change_form(links, "Do it …", f"Do it: {each.summary}", **fields) if takes_one_step(each) else "",
+        tag("p", tag("b", elements.with_code(each.summary))),
+        elements.soft("Tried: ", format_effect(each), "."),
+        *(elements.command(change.command) for change in each.changes if change.command),
+        elements.soft("But: ", each.caveat) if each.caveat else "",
+        elements.change_form(links, "Do it …", f"Do it: {each.summary}", **fields) if takes_one_step(each) else "",
     )
 
 
@@ -111,4 +107,4 @@ def points(found: Sequence[NodeScore], links: Links) -> Markup:
     plugins = dict.fromkeys(name for each in found for name, number in each.scores.items() if number)
     rows = [(plugin, *(each.scores.get(plugin, 0) for each in found)) for plugin in plugins]
     rows.append(("total", *(each.total for each in found)))
-    return table(("Points of", *(node_link(links, each.node) for each in found)), rows, "Points by plugin")
+    return table(("Points of", *(elements.node_link(links, each.node) for each in found)), rows, "Points by plugin")

@@ -10,21 +10,8 @@ from mooring.api.core_v1 import Node
 from mooring.cel.tracing import format_value
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
 from mooring.constraints.semver import SemverError, parse_range
-from mooring.dashboard import options
+from mooring.dashboard import elements, options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
-from mooring.dashboard.elements import (
-    and_more,
-    badge,
-    choice,
-    command,
-    field,
-    link,
-    node_link,
-    options_for,
-    soft,
-    text_input,
-    unread,
-)
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views.versions import running_of
 
@@ -83,7 +70,7 @@ async def page(asked: Asked) -> Page:
     examples = [
         tag(
             "li",
-            link(asked.links.to("expressions", kind=name, expression=example, key="kernel"), example),
+            elements.link(asked.links.to("expressions", kind=name, expression=example, key="kernel"), example),
             f": {named[name]}",
         )
         for name, example in _EXAMPLES.items()
@@ -93,9 +80,11 @@ async def page(asked: Asked) -> Page:
             "form",
             tag(
                 "div",
-                field("What is it?", choice("kind", KINDS, kind)),
-                field("Label, for a range", text_input("key", asked.value("key", "kernel"), list="label-keys")),
-                options_for("label-keys", labels),
+                elements.field("What is it?", elements.choice("kind", KINDS, kind)),
+                elements.field(
+                    "Label, for a range", elements.text_input("key", asked.value("key", "kernel"), list="label-keys")
+                ),
+                elements.options_for("label-keys", labels),
                 class_="chooser",
             ),
             tag("label", tag("span", "Expression or range", class_="soft"),
@@ -166,17 +155,17 @@ def _render_result(model: ExpressionResult, asked: Asked) -> Markup:
     if model.issues:
         made = [_issue(model.expression, each) for each in model.issues[:_SHOWN]]
         return card("It would not be accepted", *made)
-    verdict = badge("accepted", "good") if model.valid else badge("refused", "bad")
+    verdict = elements.badge("accepted", "good") if model.valid else elements.badge("refused", "bad")
     cost = f"type {model.type}, estimated cost {model.min_cost:,} to {model.max_cost:,} of {model.cost_limit:,}"
     costs = [each.cost for each in model.outcomes if each.cost is not None]
     real = f"; here it costs at most {max(costs):,}" if costs else ""
     held = f"It holds on {model.matches:,} of {model.total:,} {model.of}"
     return card(
         held if not model.nodes_unread else "Where it holds cannot be said",
-        unread("nodes", model.nodes_unread) if model.nodes_unread else "",
+        elements.unread("nodes", model.nodes_unread) if model.nodes_unread else "",
         tag("p", verdict, " ", cost, real),
         *(tag("p", problem) for problem in model.problems),
-        command(model.expression),
+        elements.command(model.expression),
         _outcomes(model, asked),
     )
 
@@ -186,7 +175,7 @@ def _issue(text: str, issue: Issue) -> Markup:
     line = lines[issue.line - 1] if 0 < issue.line <= len(lines) else ""
     mark = " " * max(issue.column - 1, 0) + "^"
     return concat(
-        tag("p", tag("b", issue.message), soft(f"line {issue.line}, column {issue.column}")),
+        tag("p", tag("b", issue.message), elements.soft(f"line {issue.line}, column {issue.column}")),
         tag("pre", f"{line}\n{mark}", class_="error-line"),
     )
 
@@ -195,13 +184,13 @@ def _outcomes(model: ExpressionResult, asked: Asked) -> Markup:
     rows = [
         (
             f"{each.count:,}",
-            badge("matches", "good") if each.matches else badge("no", "bad"),
+            elements.badge("matches", "good") if each.matches else elements.badge("no", "bad"),
             each.why or "-",
             _names(each, asked),
         )
         for each in model.outcomes[:_SHOWN]
     ]
-    more = and_more(len(model.outcomes) - _SHOWN, " outcomes")
+    more = elements.and_more(len(model.outcomes) - _SHOWN, " outcomes")
     return concat(table(("Number", "Matches?", "Why not", "Which"), rows, "Where it holds") if rows else "", more)
 
 
@@ -209,6 +198,6 @@ def _names(each: ExpressionOutcome, asked: Asked) -> Markup:
     made = []
     for name in each.names[:_NAMED]:
         node, _, taint = name.partition(" ")
-        made.append(concat(node_link(asked.links, node), f" {taint}" if taint else ""))
+        made.append(concat(elements.node_link(asked.links, node), f" {taint}" if taint else ""))
     rest = f" and {len(each.names) - _NAMED:,} more" if len(each.names) > _NAMED else ""
     return concat(Markup(", ").join_markup(made), rest)

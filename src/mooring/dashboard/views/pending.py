@@ -6,20 +6,8 @@ Remedies are searched and verified when a group is opened, and are what `mooring
 from mooring.advisor.explain.overview import Group, Member, Overview
 from mooring.advisor.explain.waking import retry_events
 from mooring.advisor.simulate.html.markup import Markup, concat, table, tag
+from mooring.dashboard import elements
 from mooring.dashboard.asking import Asked, Fragment, Model, Page
-from mooring.dashboard.elements import (
-    and_more,
-    badge,
-    choice,
-    chooser,
-    field,
-    link,
-    soft,
-    text_input,
-    time_ago,
-    unread,
-    with_code,
-)
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views import explained
 
@@ -59,7 +47,7 @@ async def page(asked: Asked) -> Page:
     model = await asked.cluster.ask(lambda live: pending(live, namespace, owner, words))
     found = model.overview
     if "pods" in model.unread:
-        shown = unread("pods", model.unread["pods"])
+        shown = elements.unread("pods", model.unread["pods"])
     elif not found.groups:
         shown = tag("p", "Every pod runs." if not (namespace or owner or words) else "Nothing found.", class_="summary")
     else:
@@ -67,9 +55,9 @@ async def page(asked: Asked) -> Page:
         causes = "one cause" if len(found.groups) == 1 else f"{len(found.groups):,} causes"
         blind = ", in the scheduler's own words: you may not read nodes" if "nodes" in model.unread else ""
         shown = concat(
-            soft(f"{pods} not run, for {causes}{blind}."),
+            elements.soft(f"{pods} not run, for {causes}{blind}."),
             *(_group(each, asked, is_open=i < _OPEN_GROUPS) for i, each in enumerate(found.groups[:_MAX_GROUPS])),
-            and_more(len(found.groups) - _MAX_GROUPS, " causes: filter or search for them"),
+            elements.and_more(len(found.groups) - _MAX_GROUPS, " causes: filter or search for them"),
         )
     body = concat(_filter(model, namespace, owner, words, asked), tag("div", shown, id="reasons", data_live=""))
     return Page("Why do pods not run?", body, model, "pending")
@@ -77,10 +65,10 @@ async def page(asked: Asked) -> Page:
 
 def _filter(model: Pending, namespace: str, owner: str, words: str, asked: Asked) -> Markup:
     spaces = [("", "all namespaces"), *((name, name) for name in model.namespaces)]
-    return chooser(
-        field("Namespace", choice("namespace", spaces, namespace)),
-        field("Owner", text_input("owner", owner, placeholder="deployment/web")),
-        field("Search", text_input("search", words, type="search", placeholder="cpu, quota, web …")),
+    return elements.chooser(
+        elements.field("Namespace", elements.choice("namespace", spaces, namespace)),
+        elements.field("Owner", elements.text_input("owner", owner, placeholder="deployment/web")),
+        elements.field("Search", elements.text_input("search", words, type="search", placeholder="cpu, quota, web …")),
         action=asked.links.to("pending"),
     )
 
@@ -115,16 +103,16 @@ def _explain_member(
 
 def _group(group: Group, asked: Asked, *, is_open: bool) -> Markup:
     rows = [
-        (f"{each.pods:,}", _member(each, asked), time_ago(each.since, asked.cluster.now()))
+        (f"{each.pods:,}", _member(each, asked), elements.time_ago(each.since, asked.cluster.now()))
         for each in group.members[:_MAX_MEMBERS]
     ]
     pods = "1 pod" if group.pods == 1 else f"{group.pods:,} pods"
     return tag(
         "section",
-        tag("h2", badge(pods, "bad"), " ", with_code(group.summary)),
+        tag("h2", elements.badge(pods, "bad"), " ", elements.with_code(group.summary)),
         _help(group.members[0], asked, is_open=is_open),
         table(("Pods", "Of", "Since"), rows, "Workloads"),
-        and_more(group.owners - len(rows), " workloads"),
+        elements.and_more(group.owners - len(rows), " workloads"),
         class_="card reason",
     )
 
@@ -132,7 +120,7 @@ def _group(group: Group, asked: Asked, *, is_open: bool) -> Markup:
 def _help(first: Member, asked: Asked, *, is_open: bool) -> Markup:
     kind, name = first.kind.lower(), first.name
     source = asked.links.to("pending", "help", kind, first.namespace, name)
-    text = tag("div", soft("Searching for what would help …"), data_src=source)
+    text = tag("div", elements.soft("Searching for what would help …"), data_src=source)
     return tag("details", tag("summary", f"What would help {kind} {first.namespace}/{name}"), text,
                open="" if is_open else None)  # fmt: skip
 
@@ -140,4 +128,4 @@ def _help(first: Member, asked: Asked, *, is_open: bool) -> Markup:
 def _member(each: Member, asked: Asked) -> Markup:
     kind = each.kind.lower()
     name = f"{each.namespace}/{each.name}"
-    return link(asked.links.pod(name, kind), f"{kind} {name}")
+    return elements.link(asked.links.pod(name, kind), f"{kind} {name}")

@@ -21,25 +21,8 @@ from mooring.constraints.celenv import NODE, TAINT
 from mooring.constraints.node_selector import required_terms
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import index_tolerations
+from mooring.dashboard import elements
 from mooring.dashboard.asking import Asked, Model, NotFoundError, Page
-from mooring.dashboard.elements import (
-    PER_PAGE,
-    and_more,
-    badge,
-    change_form,
-    choice,
-    chooser,
-    field,
-    found_table,
-    link,
-    node_link,
-    of_page,
-    pager,
-    pod_link,
-    soft,
-    text_input,
-    unread,
-)
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views import explained
 
@@ -201,15 +184,19 @@ async def search(asked: Asked) -> Page:
         return sorted(pods, key=lambda each: (bool(each.node), each.name)), live.snapshot.why_unread("pods")
 
     pods, why = await asked.cluster.ask(find_pods)
-    shown = pods[of_page(asked, pods)]
+    shown = pods[elements.of_page(asked, pods)]
     rows = [
-        (pod_link(asked.links, each.name), each.phase or "Pending", node_link(asked.links, each.node) or "-")
+        (
+            elements.pod_link(asked.links, each.name),
+            each.phase or "Pending",
+            elements.node_link(asked.links, each.node) or "-",
+        )
         for each in shown
     ]
-    control = field("Namespace or name contains", text_input("q", text, type="search"))
-    form = chooser(control, text="Find", action=asked.links.to("pods"), role="search")
-    listed = tag("div", found_table(("Pod", "Phase", "Node"), rows, "pods", why), id="found", data_live="")
-    body = concat(form, listed, pager(asked, ("pods",), len(pods), {"q": text}))
+    control = elements.field("Namespace or name contains", elements.text_input("q", text, type="search"))
+    form = elements.chooser(control, text="Find", action=asked.links.to("pods"), role="search")
+    listed = tag("div", elements.found_table(("Pod", "Phase", "Node"), rows, "pods", why), id="found", data_live="")
+    body = concat(form, listed, elements.pager(asked, ("pods",), len(pods), {"q": text}))
     return Page("Which pod?", body, {"pods": len(pods), "found": shown}, "pods")
 
 
@@ -218,7 +205,7 @@ async def page(asked: Asked) -> Page:
     namespace, name = asked.path
     kind = asked.value("kind", "pod")
     at = max(asked.number("page", 1), 1)
-    part = slice((at - 1) * PER_PAGE, at * PER_PAGE)
+    part = slice((at - 1) * elements.PER_PAGE, at * elements.PER_PAGE)
 
     def question(live: LiveSnapshot) -> PodView:
         return pod_view(
@@ -259,7 +246,9 @@ def _deletion(kind: str, namespace: str, name: str, asked: Asked) -> Markup:
     if kind != "pod":
         return Markup("")
     label = f"delete pod {namespace}/{name}"
-    return change_form(asked.links, "Delete the pod …", label, what="delete-pod", namespace=namespace, name=name)
+    return elements.change_form(
+        asked.links, "Delete the pod …", label, what="delete-pod", namespace=namespace, name=name
+    )
 
 
 def _helps(model: PodView, asked: Asked) -> Markup:
@@ -271,18 +260,18 @@ def _helps(model: PodView, asked: Asked) -> Markup:
 def _matrix(model: PodView, asked: Asked) -> Markup:
     found = model.matrix
     if model.nodes_unread:
-        return card("Node by node", unread("nodes", model.nodes_unread))
+        return card("Node by node", elements.unread("nodes", model.nodes_unread))
     kept = {name: asked.value(name) for name in ("q", "plugin", "on", "kind")}
     plugins = [("", "any plugin or none"), *((each, each) for each in found.filters)]
-    form = chooser(
-        field("Name contains", text_input("q", kept["q"], type="search")),
-        field("Refused by", choice("plugin", plugins, kept["plugin"])),
+    form = elements.chooser(
+        elements.field("Name contains", elements.text_input("q", kept["q"], type="search")),
+        elements.field("Refused by", elements.choice("plugin", plugins, kept["plugin"])),
         tag("input", type="hidden", name="kind", value=kept["kind"]) if kept["kind"] else "",
     )
     scored = [each for each in found.scores if any(row.scores.get(each) for row in found.rows)]
     head = ("Node", *found.filters, *scored, "Points") if scored else ("Node", *found.filters)
     rows = [_row(row, found.filters, scored, asked) for row in found.rows]
-    label = soft(
+    label = elements.soft(
         f"{found.feasible:,} of {model.explanation.total_nodes:,} nodes would do. Every plugin that refuses some node "
         "has a column, and so has every one that gives points; ✓ means that it has nothing against the node."
     )
@@ -290,11 +279,11 @@ def _matrix(model: PodView, asked: Asked) -> Markup:
     grid = tag("div", tag("table", header, tag("tbody", *rows)), class_="scroll matrix", tabindex="0", role="group",
                aria_label="Nodes by plugins", id="matrix", data_live="")  # fmt: skip
     path = ("pods", *asked.path)
-    return card("Node by node", label, form, grid, pager(asked, path, found.nodes, kept))
+    return card("Node by node", label, form, grid, elements.pager(asked, path, found.nodes, kept))
 
 
 def _row(row: NodeRow, filters: Sequence[str], scored: Sequence[str], asked: Asked) -> Markup:
-    cells = [tag("th", node_link(asked.links, row.node), scope="row")]
+    cells = [tag("th", elements.node_link(asked.links, row.node), scope="row")]
     everywhere = row.refusals.keys() - set(filters)
     for plugin in filters:
         refusal = row.refusals.get(plugin, "")
@@ -312,19 +301,19 @@ def _tolerations(model: PodView) -> Markup:
     if model.nodes_unread:
         return Markup("")
     if not model.taints:
-        return card("Does it tolerate the taints?", soft("No node has a taint."))
+        return card("Does it tolerate the taints?", elements.soft("No node has a taint."))
     rows = [
         (
             tag("code", each.taint),
             f"{each.nodes:,}",
-            badge("tolerated", "good") if each.by else badge("not tolerated", "bad"),
+            elements.badge("tolerated", "good") if each.by else elements.badge("not tolerated", "bad"),
             tag("code", each.by) if each.by else each.why or "no toleration is about it",
         )
         for each in model.taints[:_MOST_TAINTS]
     ]
-    more = and_more(len(model.taints) - _MOST_TAINTS, " taints")
+    more = elements.and_more(len(model.taints) - _MOST_TAINTS, " taints")
     grid = table(("Taint", "Nodes", "Tolerated?", "By what, or why not"), rows, "Taints")
-    label = soft("Its tolerations:") if model.tolerations else soft("It has no tolerations.")
+    label = elements.soft("Its tolerations:") if model.tolerations else elements.soft("It has no tolerations.")
     return card("Does it tolerate the taints?", label, own if model.tolerations else "", grid, more)
 
 
@@ -344,8 +333,11 @@ def _values(model: PodView, asked: Asked) -> Markup:
             for part in each.parts
         ]
         cards.append(concat(tag("h3", f"{each.place}, on {each.on}"), tag("ul", *lines, class_="tree")))
-    form = chooser(field("On the node", text_input("on", model.node)))
-    node = link(asked.links.node(model.node), model.node)
+    form = elements.chooser(elements.field("On the node", elements.text_input("on", model.node)))
+    node = elements.link(asked.links.node(model.node), model.node)
     return card(
-        "What do its expressions come to?", soft("Every part with its value, on node ", node, "."), form, *cards
+        "What do its expressions come to?",
+        elements.soft("Every part with its value, on node ", node, "."),
+        form,
+        *cards,
     )
