@@ -11,33 +11,11 @@ from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.explain.wording import Groups, did_you_mean, group_by_text
 from mooring.advisor.node_facts import find_nearest
+from mooring.api import resource_v1
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
-from mooring.api.resource_v1 import (
-    DeviceClass,
-    DeviceSelector,
-    DeviceTaint,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
 from mooring.constraints.tolerations import find_untolerated_device_taint
-from mooring.scheduler.facade import (
-    REASON_CANNOT,
-    REASON_ELSEWHERE,
-    REASON_GAVE_UP,
-    REASON_INVALID_POOL,
-    Allocated,
-    ClaimError,
-    DeviceId,
-    Inventory,
-    NodeInfo,
-    PooledDevice,
-    Request,
-    SelectorError,
-    device_claim_name,
-    device_requests_of,
-)
+from mooring.scheduler import facade
 from mooring.scheduler.framework import Status
 
 _DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
@@ -47,17 +25,17 @@ _DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 class RequestDevices:
     """The devices of one node that a device request of the pod selects, tolerates and could get, step by step."""
 
-    claim: ResourceClaim
-    request: Request
-    devices: Sequence[PooledDevice]
+    claim: resource_v1.ResourceClaim
+    request: facade.Request
+    devices: Sequence[facade.PooledDevice]
     """All devices of the node."""
-    of_class: Sequence[PooledDevice]
+    of_class: Sequence[facade.PooledDevice]
     """The devices of `devices` that the DeviceClass selects."""
-    selected: Sequence[PooledDevice]
+    selected: Sequence[facade.PooledDevice]
     """The devices of `of_class` that the request's selectors select."""
-    tolerated: Sequence[PooledDevice]
+    tolerated: Sequence[facade.PooledDevice]
     """The devices of `selected` without an untolerated taint."""
-    free: Sequence[PooledDevice]
+    free: Sequence[facade.PooledDevice]
     """The devices of `tolerated` that are not allocated."""
     failing: tuple[str, str] = ("", "")
     """The first selector that selects no device, and its error if it fails."""
@@ -66,19 +44,19 @@ class RequestDevices:
     def is_enough(self) -> bool:
         return bool(self.free) and (self.request.wants_all or len(self.free) >= self.request.count)
 
-    def untolerated_taints(self) -> list[DeviceTaint]:
+    def untolerated_taints(self) -> list[resource_v1.DeviceTaint]:
         return [taint for device in self.selected if device not in self.tolerated for taint in device.taints]
 
 
-def resource_claims_of(view: View) -> list[ResourceClaim]:
+def resource_claims_of(view: View) -> list[resource_v1.ResourceClaim]:
     """Return the existing ResourceClaims of the pod."""
     found = []
     for entry in view.pod.spec.resource_claims:
         try:
-            name = device_claim_name(view.pod, entry)
-        except ClaimError:
+            name = facade.device_claim_name(view.pod, entry)
+        except facade.ClaimError:
             continue
-        claim = view.object(ResourceClaim, name, view.namespace) if name else None
+        claim = view.object(resource_v1.ResourceClaim, name, view.namespace) if name else None
         if claim is not None:
             found.append(claim)
     return found
@@ -93,43 +71,47 @@ def device_requests_on(view: View, node: str) -> list[RequestDevices]:
     for claim in resource_claims_of(view):
         if claim.status.allocation is None:
             try:
-                requests = device_requests_of(claim, view.engine.cluster)
-            except ClaimError:
+                requests = facade.device_requests_of(claim, view.engine.cluster)
+            except facade.ClaimError:
                 continue
             found += [_match_request(view, claim, way, devices, allocated) for ways in requests for way in ways]
     return found
 
 
-def driver_of(device_class: DeviceClass) -> str:
+def driver_of(device_class: resource_v1.DeviceClass) -> str:
     """Return the driver that a selector of a DeviceClass compares `device.driver` with; empty if none does."""
     expressions = (each.cel.expression for each in device_class.spec.selectors if each.cel is not None)
     return next((found[1] for each in expressions if (found := _DRIVER.search(each)) is not None), "")
 
 
-def pods_with_devices(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
+def pods_with_devices(view: View, devices: Sequence[facade.PooledDevice]) -> list[Pod]:
     """Return the placed pods whose claims have at least one of the given devices allocated."""
     wanted = {device.id for device in devices}
     uids = set()
-    for claim in view.objects(ResourceClaim).values():
+    for claim in view.objects(resource_v1.ResourceClaim).values():
         results = claim.status.allocation.devices.results if claim.status.allocation is not None else []
-        if any(DeviceId(each.driver, each.pool, each.device) in wanted for each in results):
+        if any(facade.DeviceId(each.driver, each.pool, each.device) in wanted for each in results):
             uids |= {consumer.uid for consumer in claim.status.reserved_for}
     return [placed.pod for placed in view.engine.cluster.placed_pods() if placed.pod.metadata.uid in uids]
 
 
-def _device_inventory(view: View) -> tuple[Inventory, Allocated]:
+def _device_inventory(view: View) -> tuple[facade.Inventory, facade.Allocated]:
     shared = view.engine.cluster.shared
     if "advisor" not in shared:
-        inventory = Inventory(view.engine.cluster, view.features.constraints)
-        shared["advisor"] = (inventory, Allocated(view.engine.cluster, inventory))
-    stock: tuple[Inventory, Allocated] = shared["advisor"]
+        inventory = facade.Inventory(view.engine.cluster, view.features.constraints)
+        shared["advisor"] = (inventory, facade.Allocated(view.engine.cluster, inventory))
+    stock: tuple[facade.Inventory, facade.Allocated] = shared["advisor"]
     stock[0].refresh()
     stock[1].refresh()
     return stock
 
 
 def _match_request(
-    view: View, claim: ResourceClaim, way: Request, devices: Sequence[PooledDevice], allocated: Allocated
+    view: View,
+    claim: resource_v1.ResourceClaim,
+    way: facade.Request,
+    devices: Sequence[facade.PooledDevice],
+    allocated: facade.Allocated,
 ) -> RequestDevices:
     of_class, failing = _select_devices(way.device_class.spec.selectors, devices)
     selected, own_failing = _select_devices(way.selectors, of_class)
@@ -144,8 +126,8 @@ def _match_request(
 
 
 def _select_devices(
-    selectors: Sequence[DeviceSelector], devices: Sequence[PooledDevice]
-) -> tuple[Sequence[PooledDevice], tuple[str, str]]:
+    selectors: Sequence[resource_v1.DeviceSelector], devices: Sequence[facade.PooledDevice]
+) -> tuple[Sequence[facade.PooledDevice], tuple[str, str]]:
     """Return the devices that all selectors select; if there are none, also the selector at fault and its error."""
     for selector in selectors:
         expression = selector.cel.expression if selector.cel is not None else ""
@@ -154,7 +136,7 @@ def _select_devices(
             try:
                 if device.kind.is_selected_by(expression):
                     chosen.append(device)
-            except SelectorError as error:
+            except facade.SelectorError as error:
                 problem = str(error)
         if devices and not chosen:
             return (), (expression, problem)
@@ -186,13 +168,13 @@ def format_lacking(found: RequestDevices) -> str:
     return f"{where} asks for {asked}; of {len(found.selected)} that fit {len(found.free)} are free"
 
 
-def describe_missing_devices(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups | str:
-    if REASON_ELSEWHERE in status.reasons:
+def describe_missing_devices(view: View, infos: Sequence[facade.NodeInfo], status: Status) -> Groups | str:
+    if facade.REASON_ELSEWHERE in status.reasons:
         return "a claim of the pod has devices that cannot be used on this node"
-    if not {REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL} & set(status.reasons):
+    if not {facade.REASON_CANNOT, facade.REASON_GAVE_UP, facade.REASON_INVALID_POOL} & set(status.reasons):
         return []  # it is about the claims themselves
 
-    def text(info: NodeInfo) -> str:
+    def text(info: facade.NodeInfo) -> str:
         lacking = [format_lacking(found) for found in device_requests_on(view, info.name) if not found.is_enough]
         return "; ".join(lacking) or "each request could have its devices, but not all of them together"
 
@@ -202,8 +184,8 @@ def describe_missing_devices(view: View, infos: Sequence[NodeInfo], status: Stat
 def missing_device_object_cause(view: View) -> Cause | None:
     for entry in view.pod.spec.resource_claims:
         named: tuple[tuple[type[Resource], str | None], ...] = (
-            (ResourceClaim, entry.resource_claim_name),
-            (ResourceClaimTemplate, entry.resource_claim_template_name),
+            (resource_v1.ResourceClaim, entry.resource_claim_name),
+            (resource_v1.ResourceClaimTemplate, entry.resource_claim_template_name),
         )
         for kind, name in named:
             if name and view.object(kind, name, view.namespace) is None:
@@ -220,11 +202,11 @@ def missing_device_object_cause(view: View) -> Cause | None:
 
 
 def _missing_class_cause(view: View, name: str) -> Cause | None:
-    found = view.object(DeviceClass, name)
+    found = view.object(resource_v1.DeviceClass, name)
     if found is None:
-        meant = did_you_mean(view.similar_name(DeviceClass, name))
+        meant = did_you_mean(view.similar_name(resource_v1.DeviceClass, name))
         return Cause("MissingDeviceClass", f"DeviceClass {name} does not exist{meant}")
-    drivers = {each.spec.driver for each in view.objects(ResourceSlice).values()}
+    drivers = {each.spec.driver for each in view.objects(resource_v1.ResourceSlice).values()}
     wanted = driver_of(found)
     if wanted and wanted not in drivers:
         return Cause(
@@ -238,7 +220,7 @@ def _missing_class_cause(view: View, name: str) -> Cause | None:
     return None
 
 
-def missing_devices_cause(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+def missing_devices_cause(view: View, infos: Sequence[facade.NodeInfo]) -> Cause | None:
     """Return the cause for device requests that no node meets, for the nearest node; None if every node meets them."""
     best: tuple[int, str] | None = None
     for info in infos:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.advisor.explain import patches
+from mooring.advisor.explain import patches, results, search
 from mooring.advisor.explain import subject as subjects
 from mooring.advisor.explain.causes.creation import (
     PodCreation,
@@ -32,28 +32,6 @@ from mooring.advisor.explain.matrix import score_nodes
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.rehearsal import Proposal, Rehearsal
 from mooring.advisor.explain.remedies.creation import creation_remedies
-from mooring.advisor.explain.results import (
-    PROBLEMS,
-    Cause,
-    NodeScore,
-    NodeVerdict,
-    PreemptionFound,
-    Refusal,
-    SchedulingExplanation,
-    State,
-    Suggestion,
-    Victim,
-)
-from mooring.advisor.explain.search import (
-    CORRECTION,
-    Candidate,
-    Search,
-    build_pod_change,
-    join_candidates,
-    nodes_to_try,
-    with_more_nodes,
-    with_plugin_name,
-)
 from mooring.advisor.explain.storage import unprovisioned_cause
 from mooring.advisor.explain.subject import Subject, companion_objects, set_fields
 from mooring.advisor.explain.view import View, full_name
@@ -73,18 +51,7 @@ from mooring.api.states import has_ended, priority
 from mooring.base.natural_sort import natural_key
 from mooring.constraints.options import ConstraintOptions
 from mooring.controllers.conditions import find_condition
-from mooring.scheduler.facade import (
-    FEASIBLE,
-    NO_NODES,
-    NOTHING_DONE,
-    OTHER_KINDS,
-    Diagnosis,
-    ExplainEngine,
-    NodeInfo,
-    Outcome,
-    PodEvaluation,
-    fit_message,
-)
+from mooring.scheduler import facade
 from mooring.scheduler.framework import PostFilterResult, SchedulerFeatures, Status
 
 KINDS: tuple[type[Resource], ...] = (
@@ -96,7 +63,7 @@ KINDS: tuple[type[Resource], ...] = (
     ResourceClaimTemplate,
     *subjects.WORKLOADS,
     *RULES,
-    *OTHER_KINDS,
+    *facade.OTHER_KINDS,
 )
 """The kinds that explanations read; a snapshot may lack all others."""
 SUGGESTIONS = 5
@@ -115,10 +82,10 @@ def explain(
     settings: Settings | None = None,
     *,
     suggestions: int = SUGGESTIONS,
-    engine: ExplainEngine | None = None,
+    engine: facade.ExplainEngine | None = None,
     events: Sequence[str] = (),
     details: bool = True,
-) -> SchedulingExplanation:
+) -> results.SchedulingExplanation:
     """Explain why a pod or a workload does not run, or why it runs on its node, and find remedies.
 
     A caller with many questions passes an `engine` of `load_engine`, which is left unchanged.
@@ -134,8 +101,8 @@ def explain(
 
 
 def propose_remedies(
-    snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
-) -> list[Candidate]:
+    snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: facade.ExplainEngine | None = None
+) -> list[search.Candidate]:
     """Return the changes with which the scheduler places one pod, the smallest first; the caller simulates them."""
     explainer = _build_explainer(snapshot, subject, settings, engine, details=False, is_simulated=False)
     explainer.explain()
@@ -143,7 +110,7 @@ def propose_remedies(
 
 
 def _build_explainer(
-    snapshot: Snapshot, subject: Subject, settings: Settings, engine: ExplainEngine | None, **fields: Any
+    snapshot: Snapshot, subject: Subject, settings: Settings, engine: facade.ExplainEngine | None, **fields: Any
 ) -> "_Explainer":
     features = settings.features
     if engine is None or not can_use_shared_engine(subject):
@@ -159,7 +126,7 @@ def can_use_shared_engine(subject: Subject) -> bool:
 
 def build_engine_for(
     snapshot: Snapshot, subject: Subject, settings: Settings
-) -> tuple[ExplainEngine, SchedulerFeatures]:
+) -> tuple[facade.ExplainEngine, SchedulerFeatures]:
     """Return a new scheduler engine for one pod or workload, including its claims to be, and the engine's features."""
     features = settings.features
     if subject.is_bridged:
@@ -170,10 +137,10 @@ def build_engine_for(
     return engine, features
 
 
-def load_engine(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngine:
+def load_engine(snapshot: Snapshot, settings: Settings | None = None) -> facade.ExplainEngine:
     """Return a scheduler engine that contains all objects of a snapshot which explanations read."""
     settings = settings or Settings()
-    engine = ExplainEngine(settings.profiles, features=settings.features, registry=settings.registry)
+    engine = facade.ExplainEngine(settings.profiles, features=settings.features, registry=settings.registry)
     load_snapshot(engine, snapshot)
     for template in snapshot.all(ResourceClaimTemplate):
         engine.put(template)
@@ -190,7 +157,7 @@ class _Explainer:
 
     snapshot: Snapshot
     subject: Subject
-    engine: ExplainEngine
+    engine: facade.ExplainEngine
     settings: Settings
     wanted: int = SUGGESTIONS
     """The number of suggestions to return."""
@@ -199,11 +166,11 @@ class _Explainer:
     details: bool = True
     is_simulated: bool = True
     """Whether remedies are verified in a simulation; without it, only `candidates` are set."""
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[search.Candidate] = field(default_factory=list)
     pods: int = 1
     wanted_pods: int = 1
     is_complete: bool = False
-    also_needed: list[Candidate] = field(default_factory=list)
+    also_needed: list[search.Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.facts = list(self.subject.facts)
@@ -213,7 +180,7 @@ class _Explainer:
     def _pod(self) -> Pod:
         return self.subject.pod
 
-    def explain(self) -> SchedulingExplanation:
+    def explain(self) -> results.SchedulingExplanation:
         if self.snapshot.forbidden:
             self.facts.append(self.snapshot.rights_note)
         if self.subject.asked is not None:
@@ -226,7 +193,7 @@ class _Explainer:
                 return self._explanation_with_remedies("NotCreated", refusal)
         return self._explain_pod()
 
-    def _explain_pod(self) -> SchedulingExplanation:
+    def _explain_pod(self) -> results.SchedulingExplanation:
         pod = self._pod
         if pod.spec.node_name:
             cause = not_running_cause(self.snapshot, pod, self.now)
@@ -249,7 +216,7 @@ class _Explainer:
 
     # -- workloads
 
-    def _explain_workload(self, owner: Resource) -> SchedulingExplanation | None:
+    def _explain_workload(self, owner: Resource) -> results.SchedulingExplanation | None:
         """Explain the problem of most pods of a workload; None if there is none, or if most only have no node."""
         made = check_creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
         siblings = self.subject.siblings
@@ -281,7 +248,7 @@ class _Explainer:
             found = creation_remedies(self.snapshot, self.subject, made.cause, needed)
             if worst == "creation":
                 self.pods = made.missing
-                self.also_needed = Search(self._view_of(self.subject)).run(1) if waiting and self.wanted else []
+                self.also_needed = search.Search(self._view_of(self.subject)).run(1) if waiting and self.wanted else []
                 return self._explanation_of_cause("NotCreated", made.cause, self._verify_candidates(found))
             self.also_needed = found[:1]
         if worst == "running":
@@ -291,7 +258,7 @@ class _Explainer:
         return None
 
     def _note_others(
-        self, worst: str, made: PodCreation, waiting: Sequence[Pod], broken: Sequence[tuple[Pod, Cause]]
+        self, worst: str, made: PodCreation, waiting: Sequence[Pod], broken: Sequence[tuple[Pod, results.Cause]]
     ) -> None:
         if worst != "creation" and made.cause is not None:
             self.facts.append(f"{made.missing} more do not exist: {made.cause.text}")
@@ -300,9 +267,9 @@ class _Explainer:
         if worst != "running" and broken:
             self.facts.append(f"{len(broken)} more have a node and do not run: {broken[0][1].text}")
 
-    def _explain_not_running(self, cause: Cause) -> SchedulingExplanation:
+    def _explain_not_running(self, cause: results.Cause) -> results.SchedulingExplanation:
         if cause.code == "NotStarted" and self.words:
-            cause = Cause(cause.code, f"{cause.text}: {self.words[0]}")
+            cause = results.Cause(cause.code, f"{cause.text}: {self.words[0]}")
         return replace(self._explanation_with_remedies("NotRunning", cause), message="", node=self._pod.spec.node_name)
 
     def _note_policies(self) -> None:
@@ -315,20 +282,20 @@ class _Explainer:
 
     # -- pods that no scheduler tries
 
-    def _explanation_with_remedies(self, state: State, cause: Cause) -> SchedulingExplanation:
+    def _explanation_with_remedies(self, state: results.State, cause: results.Cause) -> results.SchedulingExplanation:
         return self._explanation_of_cause(
             state, cause, self._verify_candidates(creation_remedies(self.snapshot, self.subject, cause, 1))
         )
 
     def _explanation_of_cause(
-        self, state: State, cause: Cause, suggestions: Sequence[Suggestion] = ()
-    ) -> SchedulingExplanation:
+        self, state: results.State, cause: results.Cause, suggestions: Sequence[results.Suggestion] = ()
+    ) -> results.SchedulingExplanation:
         return self._build_explanation(state, cause.text, suggestions, cause=cause.code)
 
     def _build_explanation(
-        self, state: State, summary: str, suggestions: Sequence[Suggestion] = (), *, cause: str = ""
-    ) -> SchedulingExplanation:
-        return SchedulingExplanation(
+        self, state: results.State, summary: str, suggestions: Sequence[results.Suggestion] = (), *, cause: str = ""
+    ) -> results.SchedulingExplanation:
+        return results.SchedulingExplanation(
             subject=patches.target_of(
                 self.subject.asked or (self.subject.source if not self.subject.exists else self._pod)
             ),
@@ -340,15 +307,17 @@ class _Explainer:
             total_nodes=len(self.engine.cluster),
             facts=self.facts,
             suggestions=list(suggestions),
-            checks=steps_to_check(self.snapshot, self.subject, Cause(cause, summary)) if state in PROBLEMS else [],
+            checks=steps_to_check(self.snapshot, self.subject, results.Cause(cause, summary))
+            if state in results.PROBLEMS
+            else [],
             pods=self.pods,
             wanted=self.wanted_pods,
             words=self.words,
             release=self.settings.release,
         )
 
-    def _explain_other_scheduler(self) -> SchedulingExplanation:
-        known, found = sorted(self.engine.profiles), list[Candidate]()
+    def _explain_other_scheduler(self) -> results.SchedulingExplanation:
+        known, found = sorted(self.engine.profiles), list[search.Candidate]()
         after = self.subject.with_edited_pod(set_fields(scheduler_name=known[0]))
         if after is not None and self.engine.pre_enqueue_status(after.pod).is_success:
             outcome = self.engine.schedule(after.pod)
@@ -360,14 +329,14 @@ class _Explainer:
 
     # -- pods with a node
 
-    def _explain_placed(self) -> SchedulingExplanation:
+    def _explain_placed(self) -> results.SchedulingExplanation:
         pod = self._pod
         name = pod.spec.node_name
         if self.engine.cluster.node(name) is None:
             if self.snapshot.why_unread("nodes"):
                 text = f"the pod runs on node {name}; why there cannot be said without nodes"
                 return self._build_explanation("Scheduled", text)
-            found = Search(self._view_of(self.subject)).run(self.wanted)
+            found = search.Search(self._view_of(self.subject)).run(self.wanted)
             return self._explanation_of_cause("NotAttempted", node_gone_cause(name), self._verify_candidates(found))
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         if scheduler not in self.engine.profiles:
@@ -391,7 +360,7 @@ class _Explainer:
 
     # -- pods without one
 
-    def _explain_waiting(self) -> SchedulingExplanation:
+    def _explain_waiting(self) -> results.SchedulingExplanation:
         pod = self._pod
         early = self.engine.pre_enqueue_status(pod)
         judgement, diagnosis = self.engine.evaluate_pod(pod)
@@ -406,7 +375,7 @@ class _Explainer:
         summary, code = self._cause_with_preemption(cause, outcome, preemption)
         awaited = self._awaited_cause(view) if fits and self.subject.exists else None
         if awaited is not None:
-            state: State = "NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable"
+            state: results.State = "NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable"
             return self._explanation_with_remedies(state, awaited)
         if self.is_complete and cause is not None:
             why = "" if self.snapshot.why_unread("nodes") else f"; one more would have none: {cause.text}"
@@ -417,9 +386,9 @@ class _Explainer:
             self._note_nearest_node(view)
         if fits and self.subject.exists:
             self.facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
-        message = "" if self.snapshot.why_unread("nodes") else NO_NODES
+        message = "" if self.snapshot.why_unread("nodes") else facade.NO_NODES
         if has_nodes:
-            message = fit_message(outcome, tried or NOTHING_DONE)
+            message = facade.fit_message(outcome, tried or facade.NOTHING_DONE)
         state = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
         stated = self._build_explanation(state, summary, found, cause=code)
         return replace(
@@ -435,24 +404,26 @@ class _Explainer:
             else [],
         )
 
-    def _awaited_cause(self, view: View) -> Cause | None:
+    def _awaited_cause(self, view: View) -> results.Cause | None:
         """Return what a pod waits for although a node fits (the constraint bridge, a volume); None if for nothing."""
         if self.subject.stored_pod.spec.scheduling_gates:
             found = scheduling_gate_cause(self.subject.stored_pod)
-            return Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
+            return results.Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
         return unprovisioned_cause(view)
 
-    def _find_suggestions(self, view: View, tried: PostFilterResult | None, cause: Cause | None) -> list[Suggestion]:
+    def _find_suggestions(
+        self, view: View, tried: PostFilterResult | None, cause: results.Cause | None
+    ) -> list[results.Suggestion]:
         if not self.wanted:
             return []
-        found = Search(view).run(self.wanted + _MORE_CANDIDATES)
+        found = search.Search(view).run(self.wanted + _MORE_CANDIDATES)
         if tried is not None and tried.nominated is None:
             found += self._priority_class_candidates()
         if cause is not None:
             found += creation_remedies(self.snapshot, self.subject, cause, 1)
-        return self._verify_candidates(sorted(found, key=lambda each: each.order != CORRECTION))
+        return self._verify_candidates(sorted(found, key=lambda each: each.order != search.CORRECTION))
 
-    def _verify_candidates(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
+    def _verify_candidates(self, candidates: Sequence[search.Candidate]) -> list[results.Suggestion]:
         """Simulate candidates for the whole workload; return as suggestions those that help, full solutions first."""
         self.candidates = list(candidates)
         if not candidates or not self.wanted or not self.is_simulated:
@@ -460,7 +431,7 @@ class _Explainer:
         rehearsal = Rehearsal(self.snapshot, self.settings)
         left = rehearsal.budget
         before = rehearsal.simulate_unchanged(self.subject).helps
-        kept: list[tuple[bool, int, Suggestion]] = []
+        kept: list[tuple[bool, int, results.Suggestion]] = []
         for number, each in enumerate(candidates):
             if sum(is_enough for is_enough, _, _ in kept) == self.wanted:
                 break
@@ -478,17 +449,17 @@ class _Explainer:
         return [suggestion for _, _, suggestion in chosen]
 
     def _verify_combined(
-        self, rehearsal: Rehearsal, before: int, kept: Sequence[tuple[bool, int, Suggestion]]
-    ) -> list[tuple[bool, int, Suggestion]]:
+        self, rehearsal: Rehearsal, before: int, kept: Sequence[tuple[bool, int, results.Suggestion]]
+    ) -> list[tuple[bool, int, results.Suggestion]]:
         """Return the first combination (two remedies, several new nodes) that helps all pods; empty if none does."""
         partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
         further = [
-            join_candidates(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.also_needed
+            search.join_candidates(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.also_needed
         ]
         for each in self.candidates:
             found = partial.get(id(each.suggestion.changes))
             if found is not None and found.helps > before:
-                further.append(with_more_nodes(each, -(-(found.wanted - before) // (found.helps - before))))
+                further.append(search.with_more_nodes(each, -(-(found.wanted - before) // (found.helps - before))))
         for candidate in further:
             simulated = rehearsal.simulate(candidate.proposal) if candidate is not None else None
             if candidate is not None and simulated is not None and simulated.is_enough:
@@ -498,13 +469,13 @@ class _Explainer:
 
     def _note_nearest_node(self, view: View) -> None:
         """Add a fact that lists the rejections of the node that the fewest plugins reject."""
-        for name in nodes_to_try(view)[:1]:
+        for name in search.nodes_to_try(view)[:1]:
             statuses, _ = self.engine.find_rejections_on(self._pod, name)
             against = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
             if against:
                 self.facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")
 
-    def _priority_class_candidates(self) -> list[Candidate]:
+    def _priority_class_candidates(self) -> list[search.Candidate]:
         """Return the candidate with the lowest PriorityClass that lets the pod preempt, as a list; empty if none."""
         known = sorted(self.snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
         for each in known:
@@ -522,25 +493,25 @@ class _Explainer:
             return [self._build_candidate(after, summary, _PRIORITY_SIZE + size, displaced.nominated, **more)]
         return []
 
-    def _build_candidate(self, after: Subject, summary: str, size: int, node: str, **fields: Any) -> Candidate:
-        changes = [build_pod_change(self.subject, after)]
-        suggestion = Suggestion(summary=summary, size=size, changes=changes, node=node, **fields)
-        return Candidate(suggestion, Proposal(self.subject, after))
+    def _build_candidate(self, after: Subject, summary: str, size: int, node: str, **fields: Any) -> search.Candidate:
+        changes = [search.build_pod_change(self.subject, after)]
+        suggestion = results.Suggestion(summary=summary, size=size, changes=changes, node=node, **fields)
+        return search.Candidate(suggestion, Proposal(self.subject, after))
 
     def _find_cause(
-        self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, early: Status, *, fits: bool
-    ) -> Cause | None:
+        self, view: View, judgement: facade.PodEvaluation, diagnosis: facade.Diagnosis, early: Status, *, fits: bool
+    ) -> results.Cause | None:
         if fits:
             return None
         if not early.is_success:
             found = scheduling_gate_cause(self._pod) if self._pod.spec.scheduling_gates else missing_object_cause(view)
-            return found or Cause(early.plugin, early.message)
+            return found or results.Cause(early.plugin, early.message)
         if not len(self.engine.cluster) and self.snapshot.why_unread("nodes"):
             return self._reported_cause(view)
         return Placement(view, judgement, diagnosis, self.snapshot.derive(_index_nodes), self.now).cause()
 
     def _cause_with_preemption(
-        self, cause: Cause | None, outcome: Outcome, preemption: PreemptionFound | None
+        self, cause: results.Cause | None, outcome: facade.Outcome, preemption: results.PreemptionFound | None
     ) -> tuple[str, str]:
         if cause is None:
             fitting = f"{outcome.feasible} of {len(self.engine.cluster)} nodes fit"
@@ -557,16 +528,16 @@ class _Explainer:
             return cause.text + never, "PreemptionPolicyNever"
         return cause.text, cause.code
 
-    def _reported_cause(self, view: View) -> Cause:
+    def _reported_cause(self, view: View) -> results.Cause:
         cause = missing_object_cause(view)
         if cause is not None:
             return cause
         condition = find_condition(self._pod.status.conditions, "PodScheduled")
         if condition is not None and condition.message:
             message = condition.message.partition(" preemption: ")[0]
-            return Cause(condition.reason or "Unschedulable", f"the scheduler reports: {message}")
+            return results.Cause(condition.reason or "Unschedulable", f"the scheduler reports: {message}")
         text = "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
-        return Cause("Unknown", text)
+        return results.Cause("Unknown", text)
 
     def _preemption_for(self, pod: Pod) -> PostFilterResult | None:
         """Return the result of preemption for a pod; None if the pod is placed without it."""
@@ -574,24 +545,24 @@ class _Explainer:
         return self.engine.post_filter(outcome) if outcome.diagnosis is not None else None
 
     def _describe_refusals(
-        self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis
-    ) -> tuple[list[Refusal], list[NodeVerdict]]:
+        self, view: View, judgement: facade.PodEvaluation, diagnosis: facade.Diagnosis
+    ) -> tuple[list[results.Refusal], list[results.NodeVerdict]]:
         cluster = self.engine.cluster
-        by_verdict: dict[int, list[NodeInfo]] = {}
+        by_verdict: dict[int, list[facade.NodeInfo]] = {}
         for info in cluster.node_infos():
             by_verdict.setdefault(int(diagnosis.verdicts[info.row]), []).append(info)
-        refusals: list[Refusal] = []
-        verdicts: list[NodeVerdict] = [
-            NodeVerdict(node=info.name, feasible=True) for info in by_verdict.pop(FEASIBLE, [])
+        refusals: list[results.Refusal] = []
+        verdicts: list[results.NodeVerdict] = [
+            results.NodeVerdict(node=info.name, feasible=True) for info in by_verdict.pop(facade.FEASIBLE, [])
         ]
         in_detail = len(cluster) <= MAX_NODES_DESCRIBED_INDIVIDUALLY
         for verdict, infos in by_verdict.items():
-            status = with_plugin_name(diagnosis.table[verdict], judgement)
+            status = search.with_plugin_name(diagnosis.table[verdict], judgement)
             for detail, group in describe(view, infos, status):
                 if not detail:
                     continue
                 refusals.append(
-                    Refusal(
+                    results.Refusal(
                         plugin=status.plugin,
                         code=str(status.code),
                         reasons=list(status.reasons),
@@ -604,7 +575,7 @@ class _Explainer:
                     own = describe(view, [info], status)[0][0] if in_detail and len(group) > 1 else detail
                     also = _other_refusing_plugins(judgement, info.row, status.plugin)
                     verdicts.append(
-                        NodeVerdict(
+                        results.NodeVerdict(
                             node=info.name, feasible=False, plugin=status.plugin, detail=own, also_refused_by=also
                         )
                     )
@@ -630,13 +601,13 @@ def _edit_priority_class(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
     return edit
 
 
-def _to_preemption_found(found: PostFilterResult) -> PreemptionFound:
+def _to_preemption_found(found: PostFilterResult) -> results.PreemptionFound:
     victims = [
-        Victim(namespace=pod.metadata.namespace, name=pod.metadata.name, priority=priority(pod))
+        results.Victim(namespace=pod.metadata.namespace, name=pod.metadata.name, priority=priority(pod))
         for pod in found.victims
     ]
     message = found.status.message.removeprefix("preemption: ")
-    return PreemptionFound(node=found.nominated or "", victims=victims, message=message)
+    return results.PreemptionFound(node=found.nominated or "", victims=victims, message=message)
 
 
 def _edited_pod(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
@@ -644,7 +615,7 @@ def _edited_pod(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
     return pod if edited is None else edited.pod
 
 
-def _other_refusing_plugins(judgement: PodEvaluation, row: int, plugin: str) -> list[str]:
+def _other_refusing_plugins(judgement: facade.PodEvaluation, row: int, plugin: str) -> list[str]:
     return [
         slot.name
         for slot in judgement.filters
@@ -652,7 +623,7 @@ def _other_refusing_plugins(judgement: PodEvaluation, row: int, plugin: str) -> 
     ]
 
 
-def _placement_reason(name: str, ranked: Sequence[NodeScore]) -> str:
+def _placement_reason(name: str, ranked: Sequence[results.NodeScore]) -> str:
     if not ranked or ranked[0].node != name:
         return f"the pod runs on node {name}"
     if len(ranked) == 1:

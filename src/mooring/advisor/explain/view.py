@@ -12,16 +12,7 @@ from typing import Any, TypeVar
 
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.node_facts import find_similar
-from mooring.api import label_selector
-from mooring.api.core_v1 import (
-    Node,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    Taint,
-    Toleration,
-    TopologySpreadConstraint,
-)
+from mooring.api import core_v1, label_selector
 from mooring.api.label_selector import NOTHING, Selector, SelectorError
 from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity, parse
@@ -30,17 +21,7 @@ from mooring.constraints import node_selector, tolerations
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.constraints.requests import CPU
 from mooring.constraints.tolerations import parse_canonical_int64
-from mooring.scheduler.facade import (
-    ANY_ADDRESS,
-    ExplainEngine,
-    HostPort,
-    NodeInfo,
-    PodSignature,
-    PodTerms,
-    host_ports,
-    object_key,
-    pod_terms,
-)
+from mooring.scheduler import facade
 from mooring.scheduler.framework import SchedulerFeatures
 
 T = TypeVar("T", bound=Resource)
@@ -71,7 +52,7 @@ class Unmet:
     """The index of the term of the required node affinity; None for the `nodeSelector`."""
     key: str
     """The label key; empty for an expression or the node's name."""
-    requirement: NodeSelectorRequirement | None = None
+    requirement: core_v1.NodeSelectorRequirement | None = None
     field_name: str = ""
     """The field, for a condition on a field instead of a label."""
     expression: str = ""
@@ -83,7 +64,7 @@ class Spread:
 
     index: int
     """The index among the pod's constraints."""
-    constraint: TopologySpreadConstraint
+    constraint: core_v1.TopologySpreadConstraint
     domain: str | None
     """The node's value of the topology label; None if it has none."""
     count: int = 0
@@ -107,30 +88,30 @@ class UnmetPodTerm:
     index: int
     term: AffinityTerm
     domain: str | None
-    holders: tuple[Pod, ...] = ()
+    holders: tuple[core_v1.Pod, ...] = ()
 
 
 @dataclass(eq=False)
 class View:
     """A pod and the scheduler's state of the cluster, to find out why plugins reject nodes."""
 
-    engine: ExplainEngine
+    engine: facade.ExplainEngine
     subject: Subject
     features: SchedulerFeatures
 
     @property
-    def pod(self) -> Pod:
+    def pod(self) -> core_v1.Pod:
         return self.subject.pod
 
     @cached_property
-    def signature(self) -> PodSignature:
+    def signature(self) -> facade.PodSignature:
         return self.engine.cluster.signatures.signature_of(self.pod)
 
     @property
     def namespace(self) -> str:
         return self.pod.metadata.namespace
 
-    def info(self, node: str) -> NodeInfo:
+    def info(self, node: str) -> facade.NodeInfo:
         found = self.engine.cluster.node(node)
         if found is None:
             raise KeyError(node)
@@ -140,25 +121,25 @@ class View:
         return self.engine.cluster.objects(kind)
 
     def object(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        return self.objects(kind).get(object_key(namespace, name))
+        return self.objects(kind).get(facade.object_key(namespace, name))
 
     def similar_name(self, kind: type[Resource], name: str, namespace: str = "") -> str:
         """Return the name of an existing object that a misspelled name probably means; empty if there is none."""
         existing = [each.metadata for each in self.objects(kind).values()]
         return find_similar(name, [each.name for each in existing if each.namespace == namespace])
 
-    def first_equivalent_node(self, node: Node) -> Node:
+    def first_equivalent_node(self, node: core_v1.Node) -> core_v1.Node:
         """Return the node with the lowest name among those that are identical to this one except for the name."""
         return self._first_by_likeness.get(_scheduling_properties(node), node)
 
     @cached_property
-    def _first_by_likeness(self) -> dict[Hashable, Node]:
+    def _first_by_likeness(self) -> dict[Hashable, core_v1.Node]:
         infos = sorted(self.engine.cluster.node_infos(), key=lambda info: natural_key(info.name), reverse=True)
         return {_scheduling_properties(info.node): info.node for info in infos}
 
     # -- taints
 
-    def untolerated_taints(self, node: Node) -> list[Taint]:
+    def untolerated_taints(self, node: core_v1.Node) -> list[core_v1.Taint]:
         """Return the NoSchedule and NoExecute taints of a node that the pod does not tolerate."""
         excluding = (taint for taint in node.spec.taints if taint.effect in tolerations.DO_NOT_SCHEDULE)
         return [taint for taint in excluding if self._toleration_index.first_match(taint) is None]
@@ -175,13 +156,13 @@ class View:
         return found
 
     @cached_property
-    def _toleration_index(self) -> tolerations.TolerationIndex[Toleration]:
+    def _toleration_index(self) -> tolerations.TolerationIndex[core_v1.Toleration]:
         return tolerations.index_tolerations(self.pod.spec.tolerations, self.features.constraints)
 
     # -- node affinity
 
     @cached_property
-    def terms(self) -> list[NodeSelectorTerm]:
+    def terms(self) -> list[core_v1.NodeSelectorTerm]:
         """The terms of the pod's required node affinity."""
         return node_selector.required_terms(self.pod.spec)
 
@@ -189,38 +170,38 @@ class View:
     def pairs(self) -> list[Unmet]:
         """The key-value pairs of the pod's `nodeSelector`, as conditions."""
         return [
-            Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
+            Unmet(None, key, core_v1.NodeSelectorRequirement(key=key, operator="In", values=[value]))
             for key, value in self.pod.spec.node_selector.items()
         ]
 
-    def unmet_pairs(self, node: Node) -> list[Unmet]:
+    def unmet_pairs(self, node: core_v1.Node) -> list[Unmet]:
         """Return the key-value pairs of the pod's `nodeSelector` that a node's labels lack."""
         wanted, labels = self.pod.spec.node_selector, node.metadata.labels
         return [each for each in self.pairs if labels.get(each.key) != wanted[each.key]]
 
-    def unmet_terms(self, node: Node) -> list[list[Unmet]]:
+    def unmet_terms(self, node: core_v1.Node) -> list[list[Unmet]]:
         """Return the conditions that do not hold on a node, by affinity term; empty if one of the terms holds."""
         found = [list(self._unmet_conditions(index, term, node)) for index, term in enumerate(self.terms)]
         return [] if any(not unmet and has_conditions(self.terms[i]) for i, unmet in enumerate(found)) else found
 
-    def _unmet_conditions(self, index: int, term: NodeSelectorTerm, node: Node) -> Iterator[Unmet]:
+    def _unmet_conditions(self, index: int, term: core_v1.NodeSelectorTerm, node: core_v1.Node) -> Iterator[Unmet]:
         options, labels = self.features.constraints, node.metadata.labels
         for entry in term.match_expressions:
             condition = node_selector.compile_requirement(entry, options)
             if condition is None or not condition.matches(labels):
                 yield Unmet(index, entry.key, entry)
         for entry in term.match_fields:
-            holds = node_selector.compile_term(NodeSelectorTerm(match_fields=[entry]), options)
+            holds = node_selector.compile_term(core_v1.NodeSelectorTerm(match_fields=[entry]), options)
             if holds is None or not holds.matches(labels, node.metadata.name):
                 yield Unmet(index, "", entry, field_name=entry.key)
         for expression in term.match_cel_expressions:
-            compiled = node_selector.compile_term(NodeSelectorTerm(match_cel_expressions=[expression]), options)
+            compiled = node_selector.compile_term(core_v1.NodeSelectorTerm(match_cel_expressions=[expression]), options)
             if compiled is None or not compiled.matches(labels, node.metadata.name):
                 yield Unmet(index, "", expression=expression)
 
     # -- resources and ports
 
-    def shortages(self, info: NodeInfo) -> list[Shortage]:
+    def shortages(self, info: facade.NodeInfo) -> list[Shortage]:
         """Return the resources that the pod requests and of which a node has too little free."""
         columns, row = self.engine.cluster.resources, info.row
         asked = {PODS: 1, **{name: amount for name, amount in self.signature.requests.items() if amount}}
@@ -232,23 +213,23 @@ class View:
                 found.append(Shortage(resource, amount, free, allocatable))
         return found
 
-    def port_holders(self, info: NodeInfo) -> list[tuple[HostPort, Pod]]:
+    def port_holders(self, info: facade.NodeInfo) -> list[tuple[facade.HostPort, core_v1.Pod]]:
         """Return the pod's host ports that are taken on a node, each with a pod that uses it."""
         return [
             (port, other)
             for port in self.signature.ports
             for other in info.pods
-            if any(_ports_conflict(port, taken) for taken in host_ports(other.spec))
+            if any(_ports_conflict(port, taken) for taken in facade.host_ports(other.spec))
         ]
 
     # -- spread
 
     @cached_property
-    def _hard_spread(self) -> list[tuple[int, TopologySpreadConstraint, Selector]]:
+    def _hard_spread(self) -> list[tuple[int, core_v1.TopologySpreadConstraint, Selector]]:
         own = enumerate(self.pod.spec.topology_spread_constraints)
         return [(i, each, self._spread_selector(each)) for i, each in own if each.when_unsatisfiable == "DoNotSchedule"]
 
-    def _spread_selector(self, constraint: TopologySpreadConstraint) -> Selector:
+    def _spread_selector(self, constraint: core_v1.TopologySpreadConstraint) -> Selector:
         selector = parse_selector(constraint.label_selector)
         if self.features.spread_label_keys:
             labels = self.pod.metadata.labels
@@ -280,7 +261,7 @@ class View:
                 )
         return found
 
-    def broken_spreads(self, node: Node) -> list[Spread]:
+    def broken_spreads(self, node: core_v1.Node) -> list[Spread]:
         """Return the spread constraints (DoNotSchedule) that the pod would break on a node."""
         found = []
         for counts, (index, constraint, _) in zip(self._spread_counts, self._hard_spread, strict=True):
@@ -300,14 +281,14 @@ class View:
     # -- pod affinity
 
     @cached_property
-    def _terms(self) -> PodTerms:
-        return pod_terms(self.pod.spec, self.namespace)
+    def _terms(self) -> facade.PodTerms:
+        return facade.pod_terms(self.pod.spec, self.namespace)
 
     @cached_property
-    def _selected_pods_by_domain(self) -> tuple[list[dict[str, list[Pod]]], list[dict[str, list[Pod]]]]:
+    def _selected_pods_by_domain(self) -> tuple[list[dict[str, list[core_v1.Pod]]], list[dict[str, list[core_v1.Pod]]]]:
         terms = self._terms
-        near: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.affinity]
-        far: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.anti_affinity]
+        near: list[dict[str, list[core_v1.Pod]]] = [defaultdict(list) for _ in terms.affinity]
+        far: list[dict[str, list[core_v1.Pod]]] = [defaultdict(list) for _ in terms.anti_affinity]
         if not near and not far:
             return near, far
         for info in self.engine.cluster.node_infos():
@@ -352,7 +333,7 @@ class View:
             each.metadata.namespace: each.spec.node_name for each in placed if selector.matches(each.metadata.labels)
         }
 
-    def is_sibling(self, pod: Pod) -> bool:
+    def is_sibling(self, pod: core_v1.Pod) -> bool:
         """Return whether a pod belongs to the same workload as the examined pod."""
         return full_name(pod) in self._sibling_names
 
@@ -375,8 +356,8 @@ class View:
         )
 
     @cached_property
-    def _anti_affinity_by_domain(self) -> dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]]:
-        found: dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]] = defaultdict(list)
+    def _anti_affinity_by_domain(self) -> dict[tuple[str, str], list[tuple[AffinityTerm, core_v1.Pod]]]:
+        found: dict[tuple[str, str], list[tuple[AffinityTerm, core_v1.Pod]]] = defaultdict(list)
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
             for placed in info.placed.values():
@@ -385,11 +366,11 @@ class View:
                         found[term.topology_key, labels[term.topology_key]].append((term, placed.pod))
         return found
 
-    def _selects(self, term: AffinityTerm, pod: Pod) -> bool:
+    def _selects(self, term: AffinityTerm, pod: core_v1.Pod) -> bool:
         namespace = pod.metadata.namespace
         return term.matches(namespace, pod.metadata.labels, self.engine.cluster.namespaces.get(namespace, {}))
 
-    def unmet_pod_terms(self, node: Node) -> list[UnmetPodTerm]:
+    def unmet_pod_terms(self, node: core_v1.Node) -> list[UnmetPodTerm]:
         """Return the pod-affinity terms that a node does not meet."""
         terms, labels = self._terms, node.metadata.labels
         near, far = self._selected_pods_by_domain
@@ -404,21 +385,21 @@ class View:
             if domain is not None and domain in chosen:
                 found.append(UnmetPodTerm("anti-affinity", index, term, domain, tuple(chosen[domain])))
         for key, domain in labels.items() if self._anti_affinity_by_domain else ():
-            holders: dict[int, tuple[AffinityTerm, list[Pod]]] = {}
+            holders: dict[int, tuple[AffinityTerm, list[core_v1.Pod]]] = {}
             for term, pod in self._anti_affinity_by_domain.get((key, domain), ()):
                 holders.setdefault(id(term), (term, []))[1].append(pod)
             found += [UnmetPodTerm("existing", 0, term, domain, tuple(pods)) for term, pods in holders.values()]
         return found
 
 
-def has_conditions(term: NodeSelectorTerm) -> bool:
+def has_conditions(term: core_v1.NodeSelectorTerm) -> bool:
     return bool(term.match_expressions or term.match_fields or term.match_cel_expressions)
 
 
-def _ports_conflict(one: HostPort, other: HostPort) -> bool:
+def _ports_conflict(one: facade.HostPort, other: facade.HostPort) -> bool:
     addresses = {one.address, other.address}
     same = (one.protocol, one.port) == (other.protocol, other.port)
-    return same and (len(addresses) == 1 or ANY_ADDRESS in addresses)
+    return same and (len(addresses) == 1 or facade.ANY_ADDRESS in addresses)
 
 
 def parse_selector(source: Any) -> Selector:
@@ -432,7 +413,7 @@ def full_name(obj: Resource) -> str:
     return f"{obj.metadata.namespace}/{obj.metadata.name}" if obj.metadata.namespace else obj.metadata.name
 
 
-def _scheduling_properties(node: Node) -> Hashable:
+def _scheduling_properties(node: core_v1.Node) -> Hashable:
     labels = sorted((key, value) for key, value in node.metadata.labels.items() if key != "kubernetes.io/hostname")
     taints = sorted((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
     allocatable = sorted((name, str(value)) for name, value in node.status.allocatable.items())

@@ -10,15 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, Tree
-from mooring.api import codec, errors
-from mooring.api.admissionregistration_v1 import (
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    MutatingWebhookConfiguration,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    ValidatingWebhookConfiguration,
-)
+from mooring.api import admissionregistration_v1, codec, errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Namespace
 from mooring.api.kinds import GroupVersion, Kind
@@ -33,19 +25,19 @@ if TYPE_CHECKING:
     from mooring.constraints.celenv.authorizer import Decide
 
 POLICIES: tuple[type[Resource], ...] = (
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    MutatingWebhookConfiguration,
-    ValidatingWebhookConfiguration,
+    admissionregistration_v1.MutatingAdmissionPolicy,
+    admissionregistration_v1.MutatingAdmissionPolicyBinding,
+    admissionregistration_v1.ValidatingAdmissionPolicy,
+    admissionregistration_v1.ValidatingAdmissionPolicyBinding,
+    admissionregistration_v1.MutatingWebhookConfiguration,
+    admissionregistration_v1.ValidatingWebhookConfiguration,
 )
 """The kinds that the evaluation needs, besides namespaces."""
 _ACTIVE = (
-    MutatingAdmissionPolicyBinding,
-    MutatingWebhookConfiguration,
-    ValidatingAdmissionPolicyBinding,
-    ValidatingWebhookConfiguration,
+    admissionregistration_v1.MutatingAdmissionPolicyBinding,
+    admissionregistration_v1.MutatingWebhookConfiguration,
+    admissionregistration_v1.ValidatingAdmissionPolicyBinding,
+    admissionregistration_v1.ValidatingWebhookConfiguration,
 )
 _UNREAD = frozenset({"ConfigMap", "Secret"})
 
@@ -158,10 +150,12 @@ class _CompiledPolicies:
         labels = {name: each.metadata.labels for name, each in self._namespaces.items()}
         self._webhooks = CalledWebhooks(objects, labels)
         self._mutating: MutatingPolicies = MutatingPolicies(
-            _objects_of(MutatingAdmissionPolicy, objects), _objects_of(MutatingAdmissionPolicyBinding, objects)
+            _objects_of(admissionregistration_v1.MutatingAdmissionPolicy, objects),
+            _objects_of(admissionregistration_v1.MutatingAdmissionPolicyBinding, objects),
         )
         self._validating: ValidatingPolicies = ValidatingPolicies(
-            _objects_of(ValidatingAdmissionPolicy, objects), _objects_of(ValidatingAdmissionPolicyBinding, objects)
+            _objects_of(admissionregistration_v1.ValidatingAdmissionPolicy, objects),
+            _objects_of(admissionregistration_v1.ValidatingAdmissionPolicyBinding, objects),
         )
 
     def verdict(self, obj: Resource, old: Resource | None, operation: str, user: UserInfo) -> Verdict:

@@ -12,16 +12,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from mooring.advisor.snapshot import objects
 from mooring.advisor.snapshot.events import field_selector_of
-from mooring.advisor.snapshot.objects import (
-    Note,
-    RawObject,
-    Snapshot,
-    SnapshotError,
-    format_not_allowed,
-    full_scheme,
-    to_newest,
-)
 from mooring.advisor.snapshot.server_info import read_server
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Event
@@ -52,7 +44,7 @@ async def live(
     kinds: Collection[type[Resource]] = (),
     raw: bool = True,
     namespace: str = "",
-) -> Snapshot:
+) -> objects.Snapshot:
     """Read the current state of a cluster, or only some `kinds`.
 
     Without `raw`, the original JSON of objects is dropped.
@@ -64,8 +56,8 @@ async def live(
         await reading.list_all()
         server = await read_server(client)
     except (ClientError, errors.StatusError) as error:
-        raise SnapshotError(f"cannot read {origin}: {error}") from error
-    return Snapshot(
+        raise objects.SnapshotError(f"cannot read {origin}: {error}") from error
+    return objects.Snapshot(
         origin,
         (obj for found in reading.found.values() for obj in found),
         [each for found in reading.texts.values() for each in found] if raw else None,
@@ -79,8 +71,8 @@ async def live(
 def read_families(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
     """Return the kinds to list, each as all of its API versions, the newest first."""
     families = dict.fromkeys(
-        full_scheme().family(kind)
-        for kind in full_scheme().known
+        objects.full_scheme().family(kind)
+        for kind in objects.full_scheme().known
         if kind.plural
         and "list" in kind.verbs
         and not kind.is_internal
@@ -92,9 +84,9 @@ def read_families(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
 class _ClusterReader:
     def __init__(self, client: Client, namespace: str, *, keeps_text: bool) -> None:
         self.found: dict[Kind, list[Resource]] = {}
-        self.texts: dict[Kind, list[RawObject]] = {}
+        self.texts: dict[Kind, list[objects.RawObject]] = {}
         self.missing: dict[str, str] = {}
-        self.notes: list[Note] = []
+        self.notes: list[objects.Note] = []
         self._client = client
         self._namespace = namespace
         self._keeps_text = keeps_text
@@ -143,7 +135,7 @@ class _ClusterReader:
         except errors.Forbidden as error:
             refused = error
         if kind.type is not Event:  # others answer the question too
-            self.missing[kind.plural] = format_not_allowed(refused)
+            self.missing[kind.plural] = objects.format_not_allowed(refused)
         if not kind.namespaced or not self._namespace:
             return []
         try:
@@ -151,7 +143,7 @@ class _ClusterReader:
         except errors.Forbidden:
             return []
         if kind.type is not Event:
-            self.missing[kind.plural] = format_not_allowed(refused, self._namespace)
+            self.missing[kind.plural] = objects.format_not_allowed(refused, self._namespace)
         return items
 
     async def _list_pages(self, kind: Kind, namespace: str, *, in_pages: bool = True) -> list[msgspec.Raw]:
@@ -178,12 +170,12 @@ class _ClusterReader:
             obj = codec.decode_own(text, kind.type)
         except codec.DecodeError as error:
             why = f"one of them cannot be read: {error}"
-            self.notes.append(Note(f"{path_prefix(kind)}/{kind.plural}", why, is_unread=True))
+            self.notes.append(objects.Note(f"{path_prefix(kind)}/{kind.plural}", why, is_unread=True))
             return
         obj.kind, obj.api_version = kind.kind, kind.api_version
         obj.metadata.managed_fields = []
-        self.found[kind].append(to_newest(obj))
+        self.found[kind].append(objects.to_newest(obj))
         if self._keeps_text:
             metadata = obj.metadata
-            entry = RawObject(kind.api_version, kind.kind, metadata.namespace, metadata.name, _body=text)
+            entry = objects.RawObject(kind.api_version, kind.kind, metadata.namespace, metadata.name, _body=text)
             self.texts.setdefault(kind, []).append(entry)

@@ -24,6 +24,7 @@ from mooring.advisor.node_facts import find_similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
+from mooring.api import core_v1
 from mooring.api.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
     ValidatingAdmissionPolicyBinding,
@@ -32,27 +33,13 @@ from mooring.api.admissionregistration_v1 import (
 from mooring.api.apps_v1 import Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import (
-    Capabilities,
-    ContainerPort,
-    LimitRange,
-    PersistentVolumeClaim,
-    PodSecurityContext,
-    PodSpec,
-    ReplicationController,
-    ResourceQuota,
-    SeccompProfile,
-    SecurityContext,
-    ServiceAccount,
-    WeightedPodAffinityTerm,
-)
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.node_v1 import RuntimeClass
 from mooring.api.quantity import Quantity, parse
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 
-_REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
+_REPLICATED = Deployment | ReplicaSet | StatefulSet | core_v1.ReplicationController
 _ALLOWED_CAPABILITY = "NET_BIND_SERVICE"
 _USUAL = {"cpu": "100m", "memory": "128Mi"}
 """The requests suggested for containers without any, if a quota requires them."""
@@ -71,7 +58,7 @@ def _raise_quota(context: Context) -> Iterator[Candidate]:
     claims_left = claims_to_create(context.snapshot, context.subject.source, context.pod)
     refused = [each for each in claims_left if f"claim {each.metadata.name} " in context.cause.text]
     asked = NamespaceRules().compute_usage(refused[0] if refused else context.pod)
-    for quota in context.snapshot.all(ResourceQuota):
+    for quota in context.snapshot.all(core_v1.ResourceQuota):
         if quota.metadata.namespace != context.namespace or f"quota {quota.metadata.name} " not in context.cause.text:
             continue
         after, words = copy_of(quota), []
@@ -99,7 +86,7 @@ def _add_times(used: Quantity, need: Quantity, times: int) -> Quantity:
 def _add_requests(context: Context) -> Iterator[Candidate]:
     text = context.cause.text
 
-    def edit(spec: PodSpec) -> bool:
+    def edit(spec: core_v1.PodSpec) -> bool:
         for container in spec.containers:
             for name, usual in _USUAL.items():
                 if f"requests.{name}" in text or f" {name}" in text:
@@ -116,13 +103,13 @@ def _add_requests(context: Context) -> Iterator[Candidate]:
 def _stay_in_limit_range(context: Context) -> Iterator[Candidate]:
     limits = [
         item
-        for each in context.snapshot.all(LimitRange)
+        for each in context.snapshot.all(core_v1.LimitRange)
         if each.metadata.namespace == context.namespace
         for item in each.spec.limits
     ]
     words: list[str] = []
 
-    def edit(spec: PodSpec) -> bool:
+    def edit(spec: core_v1.PodSpec) -> bool:
         words.clear()
         for item in limits:
             if item.type == "Pod":
@@ -137,10 +124,10 @@ def _stay_in_limit_range(context: Context) -> Iterator[Candidate]:
         yield from context.edit_pod(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
 
 
-def _widen_limit_range(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
+def _widen_limit_range(context: Context, claim: core_v1.PersistentVolumeClaim) -> Iterator[Candidate]:
     """Suggest to widen each LimitRange that refuses a claim: a StatefulSet's claim templates cannot be changed."""
     asked = claim.spec.resources.requests.get("storage")
-    for each in context.snapshot.all(LimitRange):
+    for each in context.snapshot.all(core_v1.LimitRange):
         after, words = copy_of(each), []
         for item in after.spec.limits if asked is not None and each.metadata.namespace == context.namespace else ():
             for word, bounds, beyond in (("max", item.max, operator.gt), ("min", item.min, operator.lt)):
@@ -154,7 +141,7 @@ def _widen_limit_range(context: Context, claim: PersistentVolumeClaim) -> Iterat
             )
 
 
-def _keep_sum_in_bounds(spec: PodSpec, item: Any, words: list[str]) -> None:
+def _keep_sum_in_bounds(spec: core_v1.PodSpec, item: Any, words: list[str]) -> None:
     """Lower the largest request among a pod's containers until their sum is within a LimitRange for pods."""
     for kind in ("limits", "requests"):
         for name, most in item.max.items():
@@ -207,18 +194,18 @@ def _meet_pod_security(context: Context) -> Iterator[Candidate]:
     )
 
 
-def _drop_privileges(spec: PodSpec) -> bool:
+def _drop_privileges(spec: core_v1.PodSpec) -> bool:
     """Change a pod's spec so that the Pod Security level `restricted` admits it; return True, as every edit does."""
     spec.host_network = spec.host_pid = spec.host_ipc = False
     spec.volumes = [each for each in spec.volumes if each.host_path is None]
     mounted = {each.name for each in spec.volumes}
-    whole = spec.security_context or PodSecurityContext()
+    whole = spec.security_context or core_v1.PodSecurityContext()
     whole.run_as_non_root = True
-    whole.seccomp_profile = SeccompProfile(type="RuntimeDefault")
+    whole.seccomp_profile = core_v1.SeccompProfile(type="RuntimeDefault")
     whole.run_as_user = whole.run_as_user or None
     spec.security_context = whole
     for container in containers_of(spec):
-        context = container.security_context or SecurityContext()
+        context = container.security_context or core_v1.SecurityContext()
         context.privileged = None
         context.allow_privilege_escalation = False
         context.run_as_non_root = None if context.run_as_non_root is False else context.run_as_non_root
@@ -226,7 +213,9 @@ def _drop_privileges(spec: PodSpec) -> bool:
         context.seccomp_profile = None
         context.proc_mount = None
         added = context.capabilities.add if context.capabilities is not None else []
-        context.capabilities = Capabilities(drop=["ALL"], add=[each for each in added if each == _ALLOWED_CAPABILITY])
+        context.capabilities = core_v1.Capabilities(
+            drop=["ALL"], add=[each for each in added if each == _ALLOWED_CAPABILITY]
+        )
         container.security_context = context
         container.volume_mounts = [each for each in container.volume_mounts if each.name in mounted]
         for port in container.ports:
@@ -242,7 +231,7 @@ def _correct_names(
     known: Iterable[str],
     label: str,
     field: str,
-    holders: Callable[[PodSpec], Iterable[Any]] = lambda spec: [spec],
+    holders: Callable[[core_v1.PodSpec], Iterable[Any]] = lambda spec: [spec],
     **others: Any,
 ) -> Iterator[Candidate]:
     """Suggest the correct spelling of each misspelled name in a field of the pod's spec, or of parts of the spec.
@@ -257,7 +246,9 @@ def _correct_names(
             yield from context.edit_pod(f"correct {label} {name} to {meant}", BOUND, edit)
 
 
-def _objects_with_name(holders: Callable[[PodSpec], Iterable[Any]], field: str, name: str, spec: PodSpec) -> list[Any]:
+def _objects_with_name(
+    holders: Callable[[core_v1.PodSpec], Iterable[Any]], field: str, name: str, spec: core_v1.PodSpec
+) -> list[Any]:
     return [each for each in holders(spec) if getattr(each, field) in (name, "")]  # empty: the server sets it
 
 
@@ -290,7 +281,7 @@ def _drop_node_name(context: Context) -> Iterator[Candidate]:
 
 
 def _correct_claim_name(context: Context) -> Iterator[Candidate]:
-    known = _existing_names(context, PersistentVolumeClaim)
+    known = _existing_names(context, core_v1.PersistentVolumeClaim)
     yield from _correct_names(context, known, "claimName", "claim_name", claim_sources)
 
 
@@ -304,11 +295,11 @@ def _correct_device_claim_name(context: Context) -> Iterator[Candidate]:
 
 
 def _fix_service_account(context: Context) -> Iterator[Candidate]:
-    name, known = context.pod.spec.service_account_name, _existing_names(context, ServiceAccount)
+    name, known = context.pod.spec.service_account_name, _existing_names(context, core_v1.ServiceAccount)
     meant = find_similar(name, known)
     old: dict[str, Any] = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
     yield from _correct_names(context, known, "serviceAccountName", "service_account_name", **old)
-    new = ServiceAccount(metadata=ObjectMeta(name=name, namespace=context.namespace))
+    new = core_v1.ServiceAccount(metadata=ObjectMeta(name=name, namespace=context.namespace))
     yield from context.create_object(f"create ServiceAccount {context.namespace}/{name}", new)
 
 
@@ -384,7 +375,7 @@ def _relax_anti_affinity(context: Context) -> Iterator[Candidate]:
         if holder is None:
             return False
         holder.preferred_during_scheduling_ignored_during_execution += [
-            WeightedPodAffinityTerm(weight=100, pod_affinity_term=term)
+            core_v1.WeightedPodAffinityTerm(weight=100, pod_affinity_term=term)
             for term in holder.required_during_scheduling_ignored_during_execution
         ]
         holder.required_during_scheduling_ignored_during_execution = []
@@ -402,7 +393,7 @@ def _avoid_host_ports(context: Context) -> Iterator[Candidate]:
         return
     yield from scaled
 
-    def ports(spec: PodSpec) -> list[ContainerPort]:
+    def ports(spec: core_v1.PodSpec) -> list[core_v1.ContainerPort]:
         every = [port for each in containers_of(spec) for port in each.ports if port.host_port]
         return [] if spec.host_network else every
 

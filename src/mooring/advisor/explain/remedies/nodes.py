@@ -9,33 +9,12 @@ from msgspec import structs
 from mooring.advisor.explain import labels as label_values
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.images import containers_of
-from mooring.advisor.explain.remedies.remedy import (
-    BOUND,
-    LARGE,
-    MODEST,
-    SMALL,
-    Edit,
-    Remedy,
-    add_node,
-    delete_pods,
-    label_node,
-    with_object_change,
-)
+from mooring.advisor.explain.remedies import remedy
 from mooring.advisor.explain.subject import set_fields, set_fields_in
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, format_amount, has_conditions, to_quantity
 from mooring.advisor.explain.wording import format_requirement
 from mooring.advisor.node_facts import NodeFacts, find_similar, format_taint
-from mooring.api.core_v1 import (
-    Container,
-    Node,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    PodSpec,
-    ResourceRequirements,
-    Taint,
-    Toleration,
-)
+from mooring.api import core_v1
 from mooring.api.states import priority
 from mooring.constraints import requests, semver
 from mooring.constraints.node_selector import required_terms
@@ -51,28 +30,28 @@ _STATE_CAVEAT = "the node has this taint because something is wrong with it"
 _DEAD = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/network-unavailable")
 
 
-def cordon_remedies(_view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    def uncordon(node: Node) -> None:
+def cordon_remedies(_view: View, info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
+    def uncordon(node: core_v1.Node) -> None:
         node.spec.unschedulable = False
         node.spec.taints = [taint for taint in node.spec.taints if taint.key != _UNSCHEDULABLE]
 
     command = patches.kubectl_command("uncordon", info.name)
-    idea = Remedy("uncordon", BOUND, f"uncordon node {info.name}")
-    yield with_object_change(idea, info.node, uncordon, command)
-    toleration = Toleration(key=_UNSCHEDULABLE, operator="Exists", effect="NoSchedule")
+    idea = remedy.Remedy("uncordon", remedy.BOUND, f"uncordon node {info.name}")
+    yield remedy.with_object_change(idea, info.node, uncordon, command)
+    toleration = core_v1.Toleration(key=_UNSCHEDULABLE, operator="Exists", effect="NoSchedule")
     summary, caveat = f"tolerate the taint {_UNSCHEDULABLE}", "nodes are cordoned for a reason"
-    yield Remedy("tolerate cordons", LARGE, summary, _add_toleration_edit(toleration), caveat=caveat)
+    yield remedy.Remedy("tolerate cordons", remedy.LARGE, summary, _add_toleration_edit(toleration), caveat=caveat)
 
 
-def node_name_remedies(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def node_name_remedies(view: View, _info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     summary = f"let the scheduler choose: drop spec.nodeName {view.pod.spec.node_name}"
-    yield Remedy("drop nodeName", SMALL, summary, edit=set_fields(node_name=""))
+    yield remedy.Remedy("drop nodeName", remedy.SMALL, summary, edit=set_fields(node_name=""))
 
 
 # -- taints
 
 
-def taint_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def taint_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     untolerated = view.untolerated_taints(info.node)
     if not untolerated:
         return
@@ -82,14 +61,14 @@ def taint_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
     edits = [_add_toleration_edit(_exact_toleration(taint)) for taint in untolerated]
     shown = " and ".join(format_taint(taint) for taint in untolerated)
     if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
-        yield add_node(view, info.node)
+        yield remedy.add_node(view, info.node)
         return
     yield from _correct_tolerations(view, untolerated)
     is_system = any(taint.key.startswith(_SYSTEM) for taint in untolerated)
     is_control_plane = any(taint.key in _CONTROL_PLANE for taint in untolerated)
-    yield Remedy(
+    yield remedy.Remedy(
         "tolerate",
-        (LARGE if is_system or is_control_plane else SMALL) * len(edits),
+        (remedy.LARGE if is_system or is_control_plane else remedy.SMALL) * len(edits),
         f"tolerate the taint {shown}" if len(edits) == 1 else f"tolerate the taints {shown}",
         edit=_apply_all(edits),
         caveat=_STATE_CAVEAT if is_system else _CONTROL_PLANE_CAVEAT if is_control_plane else "",
@@ -99,7 +78,7 @@ def taint_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
         yield _untaint_remedy(info.node, untolerated)
 
 
-def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
+def _correct_tolerations(view: View, untolerated: Sequence[core_v1.Taint]) -> Iterator[remedy.Remedy]:
     for taint in untolerated if len(untolerated) == 1 else ():
         for each in view.pod.spec.tolerations:
             if each.expression or not each.key or each.operator not in ("", "Equal", "Exists"):
@@ -107,7 +86,7 @@ def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[R
             is_meant = each.key == taint.key or find_similar(each.key, [taint.key])
             if not is_meant or (each.key == taint.key and each.operator == "Equal" and not _is_typo(each, taint)):
                 continue
-            wanted = Toleration(
+            wanted = core_v1.Toleration(
                 key=taint.key,
                 operator=each.operator,
                 value="" if each.operator == "Exists" else taint.value,
@@ -115,22 +94,22 @@ def _correct_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[R
                 toleration_seconds=each.toleration_seconds,
             )
             summary = f"correct the toleration {_format_toleration(each)} to {_format_toleration(wanted)}"
-            yield Remedy("correct toleration", BOUND, summary, _replace_toleration_edit(each, wanted))
+            yield remedy.Remedy("correct toleration", remedy.BOUND, summary, _replace_toleration_edit(each, wanted))
 
 
-def _is_typo(toleration: Toleration, taint: Taint) -> bool:
+def _is_typo(toleration: core_v1.Toleration, taint: core_v1.Taint) -> bool:
     """Return whether a toleration with the taint's key has another effect, or a misspelling of the taint's value."""
     is_other_effect = bool(toleration.effect) and toleration.effect != taint.effect
     return is_other_effect or (toleration.value != taint.value and bool(find_similar(toleration.value, [taint.value])))
 
 
-def _format_toleration(each: Toleration) -> str:
+def _format_toleration(each: core_v1.Toleration) -> str:
     value = f"={each.value}" if each.value else ""
     return f"{each.key}{value}{f':{each.effect}' if each.effect else ''}"
 
 
-def _replace_toleration_edit(old: Toleration, new: Toleration) -> Edit:
-    def edit(spec: PodSpec) -> bool:
+def _replace_toleration_edit(old: core_v1.Toleration, new: core_v1.Toleration) -> remedy.Edit:
+    def edit(spec: core_v1.PodSpec) -> bool:
         before = spec.tolerations
         spec.tolerations = [new if _are_same_toleration(each, old) else each for each in before]
         return any(_are_same_toleration(each, old) for each in before)
@@ -138,16 +117,16 @@ def _replace_toleration_edit(old: Toleration, new: Toleration) -> Edit:
     return edit
 
 
-def _are_same_toleration(one: Toleration, other: Toleration) -> bool:
+def _are_same_toleration(one: core_v1.Toleration, other: core_v1.Toleration) -> bool:
     return (one.key, one.operator, one.value, one.effect) == (other.key, other.operator, other.value, other.effect)
 
 
-def _exact_toleration(taint: Taint) -> Toleration:
+def _exact_toleration(taint: core_v1.Taint) -> core_v1.Toleration:
     operator = "Equal" if taint.value else "Exists"
-    return Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
+    return core_v1.Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
 
 
-def _tolerate_range(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
+def _tolerate_range(view: View, untolerated: Sequence[core_v1.Taint]) -> Iterator[remedy.Remedy]:
     if len(untolerated) != 1 or not view.features.constraints.numeric_tolerations:
         return
     key, effect = untolerated[0].key, untolerated[0].effect
@@ -155,27 +134,27 @@ def _tolerate_range(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy
     if len(numbers) < 2 or parse_canonical_int64(untolerated[0].value) is None:
         return
     bound = min(numbers) - 1
-    toleration = Toleration(key=key, operator="Gt", value=str(bound), effect=effect)
+    toleration = core_v1.Toleration(key=key, operator="Gt", value=str(bound), effect=effect)
     summary = f"tolerate {key} with any value above {bound} ({len(numbers)} values are in use)"
-    yield Remedy("tolerate range", MODEST, summary, _add_toleration_edit(toleration))
+    yield remedy.Remedy("tolerate range", remedy.MODEST, summary, _add_toleration_edit(toleration))
 
 
-def _untaint_remedy(node: Node, untolerated: Sequence[Taint]) -> Remedy:
+def _untaint_remedy(node: core_v1.Node, untolerated: Sequence[core_v1.Taint]) -> remedy.Remedy:
     gone = {(taint.key, taint.effect) for taint in untolerated}
 
-    def change(after: Node) -> None:
+    def change(after: core_v1.Node) -> None:
         after.spec.taints = [taint for taint in after.spec.taints if (taint.key, taint.effect) not in gone]
 
     name, shown = node.metadata.name, [format_taint(taint) for taint in untolerated]
     command = patches.kubectl_command("taint", "node", name, *(f"{text}-" for text in shown))
     summary = f"remove {' and '.join(shown)} from node {name}"
-    idea = Remedy("untaint", (MODEST + 1) * len(shown), summary, caveat="other pods may then come too")
-    return with_object_change(idea, node, change, command)
+    idea = remedy.Remedy("untaint", (remedy.MODEST + 1) * len(shown), summary, caveat="other pods may then come too")
+    return remedy.with_object_change(idea, node, change, command)
 
 
-def _combine_remedies(family: str, steps: Sequence[Remedy], size: int = 0) -> Remedy:
+def _combine_remedies(family: str, steps: Sequence[remedy.Remedy], size: int = 0) -> remedy.Remedy:
     """Return one remedy of several that edit the pod; `size` is added to the sum of their sizes."""
-    return Remedy(
+    return remedy.Remedy(
         family,
         size + sum(step.size for step in steps),
         " and ".join(step.summary for step in steps),
@@ -184,19 +163,19 @@ def _combine_remedies(family: str, steps: Sequence[Remedy], size: int = 0) -> Re
     )
 
 
-def _adjust_toleration(view: View, taint: Taint) -> Remedy | None:
+def _adjust_toleration(view: View, taint: core_v1.Taint) -> remedy.Remedy | None:
     for each in view.pod.spec.tolerations:
         if each.expression or each.key != taint.key or each.effect not in ("", taint.effect):
             continue
         bound = label_values.accepting_bound(each.operator, taint.value, parse_canonical_int64)
         if bound is None or bound == each.value:
             continue
-        wanted = Toleration(key=each.key, operator=each.operator, value=bound, effect=each.effect)
+        wanted = core_v1.Toleration(key=each.key, operator=each.operator, value=bound, effect=each.effect)
         if tolerates(wanted, taint, view.features.constraints):
             way = "lower" if each.operator in ("Gt", "SemverGt") else "raise"
             text = f"{way} the bound of the toleration `{each.key} {each.operator} {each.value}` to {bound}"
             edit = _replace_toleration_edit(each, structs.replace(each, value=bound))
-            return Remedy("", BOUND, text, edit, distance=_distance_between(each.value, bound))
+            return remedy.Remedy("", remedy.BOUND, text, edit, distance=_distance_between(each.value, bound))
     return None
 
 
@@ -212,37 +191,37 @@ def _distance_between(one: str, other: str) -> float:
     return float(sum(abs(left - right) / unit for left, right, unit in parts))
 
 
-def _add_toleration_edit(toleration: Toleration) -> Edit:
-    def edit(spec: PodSpec) -> bool:
+def _add_toleration_edit(toleration: core_v1.Toleration) -> remedy.Edit:
+    def edit(spec: core_v1.PodSpec) -> bool:
         spec.tolerations.append(toleration)
         return True
 
     return edit
 
 
-def _apply_all(edits: Sequence[Edit]) -> Edit:
+def _apply_all(edits: Sequence[remedy.Edit]) -> remedy.Edit:
     return lambda spec: all(edit(spec) for edit in edits)
 
 
 # -- labels
 
 
-def node_affinity_remedies(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
+def node_affinity_remedies(view: View, info: NodeInfo, status: Status) -> Iterator[remedy.Remedy]:
     if any("scheduler-enforced" in reason for reason in status.reasons):
         return
     pairs, terms = view.unmet_pairs(info.node), view.unmet_terms(info.node)
     fewest = min(terms, key=len, default=[])
     yield from _correct_labels(view, info.node, [*pairs, *fewest])
     wanted = label_values.labels_to_satisfy(view, info.node, [*pairs, *fewest])
-    yield from label_node(view, info.node, wanted or {})
+    yield from remedy.label_node(view, info.node, wanted or {})
     steps = [_relax_requirement(each, info.node) for each in (*pairs, *fewest)]
     if steps:
         yield _combine_remedies("relax affinity", steps)
     if terms:
-        yield Remedy("drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
+        yield remedy.Remedy("drop affinity", remedy.LARGE + 1, "drop the required node affinity", edit=_drop_required)
 
 
-def _correct_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
+def _correct_labels(view: View, node: core_v1.Node, unmet: Sequence[Unmet]) -> Iterator[remedy.Remedy]:
     labels = node.metadata.labels
     for each in unmet if len(unmet) == 1 else ():
         requirement = each.requirement
@@ -262,11 +241,11 @@ def _correct_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[
         new = f"{key}={value}" if value else key
         fields: dict[str, Any] = {"key": key} | ({"values": [value]} if value else {})
         edit = _rename_pair_edit(each.key, key, value) if each.term is None else _edit_condition(each, **fields)
-        yield Remedy("correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
+        yield remedy.Remedy("correct label", remedy.BOUND, f"correct `{old}` to `{new}`", edit=edit)
 
 
-def _rename_pair_edit(old: str, key: str, value: str) -> Edit:
-    def edit(spec: PodSpec) -> bool:
+def _rename_pair_edit(old: str, key: str, value: str) -> remedy.Edit:
+    def edit(spec: core_v1.PodSpec) -> bool:
         if old not in spec.node_selector:
             return False
         spec.node_selector = {
@@ -278,20 +257,24 @@ def _rename_pair_edit(old: str, key: str, value: str) -> Edit:
     return edit
 
 
-def _drop_required(spec: PodSpec) -> bool:
+def _drop_required(spec: core_v1.PodSpec) -> bool:
     if spec.affinity is None or spec.affinity.node_affinity is None:
         return False
     spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution = None
     return True
 
 
-def _relax_requirement(unmet: Unmet, node: Node) -> Remedy:
+def _relax_requirement(unmet: Unmet, node: core_v1.Node) -> remedy.Remedy:
     requirement = unmet.requirement
     if unmet.term is None:
         text = f"drop the nodeSelector {unmet.key}"
-        return Remedy("", LARGE - 1, text, lambda spec: spec.node_selector.pop(unmet.key, None) is not None)
+        return remedy.Remedy(
+            "", remedy.LARGE - 1, text, lambda spec: spec.node_selector.pop(unmet.key, None) is not None
+        )
     if requirement is None:
-        return Remedy("", LARGE - 1, f"drop the condition `{unmet.expression}`", _drop_requirement_edit(unmet))
+        return remedy.Remedy(
+            "", remedy.LARGE - 1, f"drop the condition `{unmet.expression}`", _drop_requirement_edit(unmet)
+        )
     shown = format_requirement(requirement)
     value = node.metadata.labels.get(unmet.key)
     bound = None if value is None else label_values.accepting_bound(requirement.operator, value)
@@ -299,28 +282,28 @@ def _relax_requirement(unmet: Unmet, node: Node) -> Remedy:
         way = "lower" if requirement.operator in ("Gt", "SemverGt") else "raise"
         far = _distance_between(requirement.values[0], bound)
         text = f"{way} the bound of `{shown}` to {bound}"
-        return Remedy("", BOUND, text, _edit_condition(unmet, values=[bound]), distance=far)
+        return remedy.Remedy("", remedy.BOUND, text, _edit_condition(unmet, values=[bound]), distance=far)
     if requirement.operator == "In" and value is not None and not unmet.field_name:
         text = f"let `{shown}` take {value} as well"
-        return Remedy("", SMALL, text, _edit_condition(unmet, values=[*requirement.values, value]))
-    return Remedy("", LARGE - 1, f"drop the condition `{shown}`", _drop_requirement_edit(unmet))
+        return remedy.Remedy("", remedy.SMALL, text, _edit_condition(unmet, values=[*requirement.values, value]))
+    return remedy.Remedy("", remedy.LARGE - 1, f"drop the condition `{shown}`", _drop_requirement_edit(unmet))
 
 
-def _edit_condition(unmet: Unmet, **fields: Any) -> Edit:
-    def entries(spec: PodSpec) -> list[NodeSelectorRequirement]:
+def _edit_condition(unmet: Unmet, **fields: Any) -> remedy.Edit:
+    def entries(spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorRequirement]:
         conditions = [(*term.match_expressions, *term.match_fields) for term in _terms_with(unmet, spec)]
         return [each for of_term in conditions for each in of_term if each == unmet.requirement]
 
     return set_fields_in(entries, **fields)
 
 
-def _terms_with(unmet: Unmet, spec: PodSpec) -> list[NodeSelectorTerm]:
+def _terms_with(unmet: Unmet, spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorTerm]:
     """Return the term of a pod's required node affinity that has the condition, as a list; empty if it has none."""
     return [] if unmet.term is None else required_terms(spec)[unmet.term : unmet.term + 1]
 
 
-def _drop_requirement_edit(unmet: Unmet) -> Edit:
-    def edit(spec: PodSpec) -> bool:
+def _drop_requirement_edit(unmet: Unmet) -> remedy.Edit:
+    def edit(spec: core_v1.PodSpec) -> bool:
         for term in _terms_with(unmet, spec):
             term.match_expressions = [each for each in term.match_expressions if each != unmet.requirement]
             term.match_fields = [each for each in term.match_fields if each != unmet.requirement]
@@ -334,7 +317,7 @@ def _drop_requirement_edit(unmet: Unmet) -> Edit:
 # -- resources
 
 
-def resource_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def resource_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     shortages = view.shortages(info)
     for each in shortages:
         yield from _correct_resource(view, each.resource)
@@ -344,7 +327,7 @@ def resource_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[R
     too_small = [each for each in shortages if each.allocatable < each.asked]
     freed = next(_delete_pods_remedies(view, info, [each for each in shortages if each not in too_small]), None)
     if not too_small:
-        yield add_node(view, info.node)
+        yield remedy.add_node(view, info.node)
     if not too_small and freed is not None:
         yield freed
     if less is None and too_small:  # neither is enough: ask for what an emptier node has
@@ -357,7 +340,7 @@ def resource_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[R
             yield replace(freed, family="less and delete", size=both.size + freed.size, summary=summary, edit=both.edit)
 
 
-def _correct_resource(view: View, resource: str) -> Iterator[Remedy]:
+def _correct_resource(view: View, resource: str) -> Iterator[remedy.Remedy]:
     """Suggest the correct spelling of a resource that no node has, with tolerations for a node that has it."""
     infos = list(view.engine.cluster.node_infos())
     if any(resource in info.node.status.allocatable for info in infos):
@@ -368,7 +351,7 @@ def _correct_resource(view: View, resource: str) -> Iterator[Remedy]:
         return
     taints = view.untolerated_taints(holder.node)
 
-    def rename(spec: PodSpec) -> bool:
+    def rename(spec: core_v1.PodSpec) -> bool:
         found = [each.resources for each in containers_of(spec)]
         amounts = [each for of in found for each in (of.requests, of.limits) if resource in each]
         for each in amounts:
@@ -376,32 +359,32 @@ def _correct_resource(view: View, resource: str) -> Iterator[Remedy]:
         return bool(amounts)
 
     also = f", and tolerate the taint {' and '.join(map(format_taint, taints))}" if taints else ""
-    yield Remedy(
+    yield remedy.Remedy(
         "correct resource",
-        BOUND,
+        remedy.BOUND,
         f"ask for {meant} instead of {resource}{also}",
         edit=_apply_all([rename, *(_add_toleration_edit(_exact_toleration(taint)) for taint in taints)]),
         node=holder.name,
     )
 
 
-def _ask_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
+def _ask_for_less(view: View, shortages: Sequence[Shortage]) -> remedy.Remedy | None:
     steps = [step for each in shortages if (step := _reduce_request(view, each)) is not None]
     if not steps or len(steps) < len(shortages):
         return None
-    return _combine_remedies("ask for less", steps, MODEST)
+    return _combine_remedies("ask for less", steps, remedy.MODEST)
 
 
-def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[Remedy]:
+def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[remedy.Remedy]:
     freed = ", ".join(
         "room for a pod" if each.resource == PODS else f"{format_amount(each.resource, each.missing)} {each.resource}"
         for each in shortages
     )
     victims = _pods_to_delete(view, info, shortages) if shortages else []
-    return delete_pods(view, victims, f", which frees {freed} on node {info.name}")
+    return remedy.delete_pods(view, victims, f", which frees {freed} on node {info.name}")
 
 
-def _reduce_request(view: View, shortage: Shortage) -> Remedy | None:
+def _reduce_request(view: View, shortage: Shortage) -> remedy.Remedy | None:
     resource = shortage.resource
     if resource == PODS:
         return None
@@ -422,15 +405,17 @@ def _reduce_request(view: View, shortage: Shortage) -> Remedy | None:
     if after <= 0:
         if shortage.free > 0 or resource in (requests.CPU, requests.MEMORY):
             return None
-        return Remedy("", LARGE, f"drop {who}'s request for {resource}", _set_request_edit(largest, resource, None))
+        return remedy.Remedy(
+            "", remedy.LARGE, f"drop {who}'s request for {resource}", _set_request_edit(largest, resource, None)
+        )
     text = f"lower {who}'s request for {resource} from {source.requests[resource]} to {format_amount(resource, after)}"
-    return Remedy("", int(4 * part), text, _set_request_edit(largest, resource, after), distance=part)
+    return remedy.Remedy("", int(4 * part), text, _set_request_edit(largest, resource, after), distance=part)
 
 
-def _set_request_edit(container: Container | None, resource: str, number: int | None) -> Edit:
+def _set_request_edit(container: core_v1.Container | None, resource: str, number: int | None) -> remedy.Edit:
     """Return an edit that sets or drops the request of a container, or of the whole pod if `container` is None."""
 
-    def edit(spec: PodSpec) -> bool:
+    def edit(spec: core_v1.PodSpec) -> bool:
         own = [each.resources for each in containers_of(spec) if container and each.name == container.name]
         found = own if container is not None else [spec.resources] if spec.resources is not None else []
         if number is None:
@@ -442,7 +427,7 @@ def _set_request_edit(container: Container | None, resource: str, number: int | 
     return edit
 
 
-def _set_request(of: ResourceRequirements, resource: str, number: int | None) -> None:
+def _set_request(of: core_v1.ResourceRequirements, resource: str, number: int | None) -> None:
     if number is None:
         of.requests.pop(resource, None)
         of.limits.pop(resource, None)
@@ -452,11 +437,11 @@ def _set_request(of: ResourceRequirements, resource: str, number: int | None) ->
         of.limits[resource] = of.requests[resource]  # of these requests and limits must be the same
 
 
-def _pods_to_delete(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
+def _pods_to_delete(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[core_v1.Pod]:
     """Return the fewest and least important pods of a node whose deletion frees the missing resources."""
     missing = {each.resource: each.missing for each in shortages}
 
-    def freed_by(pod: Pod) -> dict[str, int]:
+    def freed_by(pod: core_v1.Pod) -> dict[str, int]:
         asked = view.engine.cluster.signatures.signature_of(pod).requests
         return {name: 1 if name == PODS else asked.get(name, 0) for name in missing}
 
@@ -467,7 +452,7 @@ def _pods_to_delete(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -
         lowest = priority(enough[0])
         same = [pod for pod in enough if priority(pod) == lowest]
         return [min(same, key=lambda pod: sum(freed_by(pod).values()))]
-    chosen: list[Pod] = []
+    chosen: list[core_v1.Pod] = []
     for pod in pods:
         if any(missing[name] > 0 and freed_by(pod)[name] for name in missing):
             chosen.append(pod)
@@ -480,21 +465,21 @@ def _pods_to_delete(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -
 # -- features of the kubelet
 
 
-def feature_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def feature_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     missing = sorted(needed_features(view.pod.spec) - set(info.node.status.declared_features))
 
-    def upgrade(node: Node) -> None:
+    def upgrade(node: core_v1.Node) -> None:
         node.status.declared_features = sorted({*node.status.declared_features, *missing})
 
     summary = f"upgrade the kubelet of node {info.name}, so that it declares {' and '.join(missing)}"
-    changed = with_object_change(Remedy("upgrade kubelet", LARGE, summary), info.node, upgrade)
+    changed = remedy.with_object_change(remedy.Remedy("upgrade kubelet", remedy.LARGE, summary), info.node, upgrade)
     yield replace(changed, changes=(structs.replace(changed.changes[0], command=""),))  # kubectl cannot do it
 
 
 # -- ports
 
 
-def port_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def port_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     held = view.port_holders(info)
     taken = {port.port for other in info.pods for port in host_ports(other.spec)}
     own = {port.port for port in view.signature.ports}
@@ -506,13 +491,13 @@ def port_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remed
             own.add(wanted[port.port])
     shown = " and ".join(f"{old} to {new}" for old, new in wanted.items())
 
-    def edit(spec: PodSpec) -> bool:
+    def edit(spec: core_v1.PodSpec) -> bool:
         found = [port for each in containers_of(spec) for port in each.ports if port.host_port in wanted]
         for port in found:
             port.host_port = wanted[port.host_port]
             port.container_port = port.host_port if spec.host_network else port.container_port
         return bool(found)
 
-    yield Remedy("other port", MODEST, f"change the host port {shown}", edit)
-    yield add_node(view, info.node)
-    yield from delete_pods(view, [pod for _, pod in held], f", which has the port on node {info.name}")
+    yield remedy.Remedy("other port", remedy.MODEST, f"change the host port {shown}", edit)
+    yield remedy.add_node(view, info.node)
+    yield from remedy.delete_pods(view, [pod for _, pod in held], f", which has the port on node {info.name}")

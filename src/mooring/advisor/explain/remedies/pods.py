@@ -4,17 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mooring.advisor.explain.reasons import format_selector_of
-from mooring.advisor.explain.remedies.remedy import (
-    BOUND,
-    LARGE,
-    MODEST,
-    SMALL,
-    Edit,
-    Remedy,
-    add_node,
-    delete_pods,
-    label_node,
-)
+from mooring.advisor.explain.remedies import remedy
 from mooring.advisor.explain.subject import set_fields
 from mooring.advisor.explain.view import Spread, UnmetPodTerm, View
 from mooring.advisor.node_facts import find_similar
@@ -23,7 +13,7 @@ from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 
-def spread_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def spread_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     broken = view.broken_spreads(info.node)
     if not broken:
         return
@@ -32,11 +22,11 @@ def spread_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Rem
         key = unlabelled[0].constraint.topology_key
         if meant := find_similar(key, info.node.metadata.labels):
             edit = _edit_constraints(unlabelled[:1], lambda own, _: setattr(own, "topology_key", meant))
-            yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
+            yield remedy.Remedy("correct topologyKey", remedy.BOUND, f"correct topologyKey {key} to {meant}", edit)
         wanted: dict[str, str | None] = {
             each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
         }
-        yield from label_node(view, info.node, wanted, caveat="if the node really is there")
+        yield from remedy.label_node(view, info.node, wanted, caveat="if the node really is there")
         return
     old = [each for each in broken if view.old_pods_counted(each.index)]
     if old and view.features.spread_label_keys:
@@ -45,25 +35,25 @@ def spread_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Rem
             " (matchLabelKeys: pod-template-hash)"
         )
         edit = _edit_constraints(old, lambda own, _: own.match_label_keys.append("pod-template-hash"))
-        yield Remedy("count the new revision", BOUND, text, edit)
+        yield remedy.Remedy("count the new revision", remedy.BOUND, text, edit)
     words = [f"raise maxSkew of {each.constraint.topology_key} to {each.skew}" for each in broken]
     edit = _edit_constraints(broken, lambda own, each: setattr(own, "max_skew", each.skew))
-    yield Remedy("raise maxSkew", SMALL * len(broken), " and ".join(words), edit)
+    yield remedy.Remedy("raise maxSkew", remedy.SMALL * len(broken), " and ".join(words), edit)
     few = [each for each in broken if each.constraint.min_domains and each.domains < each.constraint.min_domains]
     if few:
         words = [f"lower minDomains of {each.constraint.topology_key} to {each.domains}" for each in few]
         edit = _edit_constraints(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1)))
-        yield Remedy("lower minDomains", SMALL * len(few), " and ".join(words), edit)
+        yield remedy.Remedy("lower minDomains", remedy.SMALL * len(few), " and ".join(words), edit)
     text = f"spread over {_join_topology_keys(broken)} as far as possible only (whenUnsatisfiable: ScheduleAnyway)"
     edit = _edit_constraints(broken, lambda own, _: setattr(own, "when_unsatisfiable", "ScheduleAnyway"))
-    yield Remedy("spread softly", MODEST * len(broken), text, edit)
+    yield remedy.Remedy("spread softly", remedy.MODEST * len(broken), text, edit)
 
 
 def _join_topology_keys(constraints: list[Spread]) -> str:
     return " and ".join(each.constraint.topology_key for each in constraints)
 
 
-def _edit_constraints(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spread], None]) -> Edit:
+def _edit_constraints(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spread], None]) -> remedy.Edit:
     def edit(spec: PodSpec) -> bool:
         if any(each.index >= len(spec.topology_spread_constraints) for each in broken):
             return False
@@ -74,7 +64,7 @@ def _edit_constraints(broken: list[Spread], change: Callable[[TopologySpreadCons
     return edit
 
 
-def pod_affinity_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def pod_affinity_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     apart = view.unmet_pod_terms(info.node)
     yield from _correct_terms(view, info, apart)
     unlabelled: dict[str, str | None] = {
@@ -82,37 +72,37 @@ def pod_affinity_remedies(view: View, info: NodeInfo, _status: Status) -> Iterat
         for each in apart
         if each.domain is None
     }
-    yield from label_node(view, info.node, unlabelled, caveat="if the node really is there")
+    yield from remedy.label_node(view, info.node, unlabelled, caveat="if the node really is there")
     own = [each for each in apart if each.kind != "existing"]
     if own and len(own) == len(apart):
         terms = " and ".join(f"the {each.kind} to pods with {format_selector_of(each.term)}" for each in own)
         soften, drop = partial(_remove_terms, apart=own, softly=True), partial(_remove_terms, apart=own, softly=False)
-        yield Remedy("soften affinity", MODEST * len(own), f"make {terms} a preference", soften)
-        yield Remedy("drop affinity", LARGE * len(own), f"drop {terms}", drop)
+        yield remedy.Remedy("soften affinity", remedy.MODEST * len(own), f"make {terms} a preference", soften)
+        yield remedy.Remedy("drop affinity", remedy.LARGE * len(own), f"drop {terms}", drop)
     if apart and all(each.kind != "affinity" for each in apart):
-        yield add_node(view, info.node)
+        yield remedy.add_node(view, info.node)
     held = [pod for each in apart for pod in each.holders]
     if held and all(each.holders for each in apart):
-        yield from delete_pods(view, held, ", which anti-affinity keeps apart from this one")
+        yield from remedy.delete_pods(view, held, ", which anti-affinity keeps apart from this one")
 
 
-def _correct_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[Remedy]:
+def _correct_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[remedy.Remedy]:
     """Suggest the correct spelling of a topology key, label or namespace in a required pod-affinity term."""
     for each in apart:
         key = each.term.topology_key
         if each.domain is None and (meant := find_similar(key, info.node.metadata.labels)):
             edit = _edit_pod_terms(each, set_fields(topology_key=meant))
-            yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
+            yield remedy.Remedy("correct topologyKey", remedy.BOUND, f"correct topologyKey {key} to {meant}", edit)
         elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:
             label, old, new, node = found
             summary = f"correct the affinity to pods with {label}={old} to {label}={new}"
             edit = _edit_pod_terms(each, partial(_set_selected_label, label, new))
-            yield Remedy("correct peer", BOUND, summary, edit, node=node)
+            yield remedy.Remedy("correct peer", remedy.BOUND, summary, edit, node=node)
         elif each.kind == "affinity":
             for namespace, node in sorted(view.namespaces_with_peers(each.index).items())[:1]:
                 edit = _edit_pod_terms(each, set_fields(namespaces=[namespace], namespace_selector=None))
                 summary = f"look for pods with {format_selector_of(each.term)} in namespace {namespace}"
-                yield Remedy("correct namespace", BOUND, summary, edit, node=node)
+                yield remedy.Remedy("correct namespace", remedy.BOUND, summary, edit, node=node)
 
 
 def _set_selected_label(label: str, value: str, term: PodAffinityTerm) -> bool:
@@ -121,7 +111,7 @@ def _set_selected_label(label: str, value: str, term: PodAffinityTerm) -> bool:
     return True
 
 
-def _edit_pod_terms(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], bool]) -> Edit:
+def _edit_pod_terms(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], bool]) -> remedy.Edit:
     def edit(spec: PodSpec) -> bool:
         affinity = spec.affinity
         holder = affinity and (affinity.pod_affinity if apart.kind == "affinity" else affinity.pod_anti_affinity)

@@ -4,84 +4,53 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from mooring.advisor.explain import patches
+from mooring.advisor.explain import patches, storage
 from mooring.advisor.explain.labels import labels_to_satisfy
-from mooring.advisor.explain.remedies.remedy import (
-    BOUND,
-    CLAIM_CAVEAT,
-    LARGE,
-    Remedy,
-    delete_pods,
-    label_node,
-    with_object_change,
-)
-from mooring.advisor.explain.storage import (
-    disk_holders,
-    ephemeral_volume_of,
-    is_from_claim_template,
-    missing_claim_names,
-    one_pod_holders,
-    volume_claims_of,
-    volume_of,
-    volume_terms,
-    volume_zones,
-)
+from mooring.advisor.explain.remedies import remedy
 from mooring.advisor.explain.view import Unmet, View, full_name
 from mooring.advisor.node_facts import find_similar
+from mooring.api import core_v1
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import (
-    HostPathVolumeSource,
-    ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeSpec,
-    PodSpec,
-    VolumeResourceRequirements,
-)
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.quantity import parse
 from mooring.api.storage_v1 import StorageClass
 from mooring.constraints import node_selector
-from mooring.scheduler.facade import (
-    BIND_COMPLETED,
-    NO_PROVISIONER,
-    STORAGE,
-    WAIT_FOR_FIRST_CONSUMER,
-    NodeInfo,
-    attachments,
-    class_of,
-    is_bound,
-)
+from mooring.scheduler import facade
 from mooring.scheduler.framework import Status
 
 _CAVEAT = "hostPath stands for the real kind of storage"
 _SIZE = "1Gi"
 
 
-def restriction_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def restriction_remedies(view: View, info: facade.NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     yield from _create_missing_claims(view)
-    held = one_pod_holders(view)
+    held = storage.one_pod_holders(view)
     why = ", which uses the claim" if held else f", which has the disk on node {info.name}"
-    yield from delete_pods(view, held or disk_holders(view, info), why)
+    yield from remedy.delete_pods(view, held or storage.disk_holders(view, info), why)
 
 
 # -- claims and volumes
 
 
-def binding_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    if missing_claim_names(view):
+def binding_remedies(view: View, info: facade.NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
+    if storage.missing_claim_names(view):
         yield from _create_missing_claims(view)
         return
-    lost = [claim for claim in volume_claims_of(view) if claim.spec.volume_name and volume_of(view, claim) is None]
+    lost = [
+        claim
+        for claim in storage.volume_claims_of(view)
+        if claim.spec.volume_name and storage.volume_of(view, claim) is None
+    ]
     if lost:
         yield _create_volumes(
             [(claim, _build_volume(view, claim, claim.spec.volume_name)) for claim in lost], bind=True
         )
         return
     immediate = [
-        claim for claim in volume_claims_of(view) if not is_bound(claim) and not _waits_for_consumer(view, claim)
+        claim
+        for claim in storage.volume_claims_of(view)
+        if not facade.is_bound(claim) and not _waits_for_consumer(view, claim)
     ]
     for claim in immediate:
         yield from _correct_class(view, claim)
@@ -89,48 +58,48 @@ def binding_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Re
         yield _create_volumes([(claim, _build_volume(view, claim)) for claim in immediate], bind=True)
         return
     labels = _labels_to_reach(view, info)
-    yield from label_node(view, info.node, labels, caveat="if the volume really can be used there")
-    waiting = [claim for claim in volume_claims_of(view) if not is_bound(claim)]
+    yield from remedy.label_node(view, info.node, labels, caveat="if the volume really can be used there")
+    waiting = [claim for claim in storage.volume_claims_of(view) if not facade.is_bound(claim)]
     if waiting:
         yield _create_volumes([(claim, _build_volume(view, claim)) for claim in waiting], bind=False)
 
 
-def _correct_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
+def _correct_class(view: View, claim: core_v1.PersistentVolumeClaim) -> Iterator[remedy.Remedy]:
     """Suggest another StorageClass for a claim whose class does not exist, or to create that class."""
-    name = class_of(claim)
+    name = facade.class_of(claim)
     if view.object(StorageClass, name) is not None or (not name and claim.spec.storage_class_name is not None):
         return
     known = sorted(view.objects(StorageClass).values(), key=lambda each: each.metadata.name)
-    usable = [each for each in known if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
+    usable = [each for each in known if each.volume_binding_mode == facade.WAIT_FOR_FIRST_CONSUMER]
     if not name:
         for each in usable[:1]:
             summary = f"give claim {full_name(claim)} the StorageClass {each.metadata.name}"
             edit = partial(_set_claim_class, each.metadata.name)
-            yield with_object_change(Remedy("correct class", BOUND, summary), claim, edit)
+            yield remedy.with_object_change(remedy.Remedy("correct class", remedy.BOUND, summary), claim, edit)
         return
     meant = find_similar(name, [each.metadata.name for each in usable])
-    volume = ephemeral_volume_of(view.pod, claim.metadata.name)
+    volume = storage.ephemeral_volume_of(view.pod, claim.metadata.name)
     if meant and volume is not None:
         summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"
-        idea = Remedy("correct class", BOUND, summary, partial(_set_volume_class, volume, meant))
-        yield replace(with_object_change(idea, claim, partial(_set_claim_class, meant)), changes=())
-    elif meant and not is_from_claim_template(view.subject.source, claim.metadata.name):
+        idea = remedy.Remedy("correct class", remedy.BOUND, summary, partial(_set_volume_class, volume, meant))
+        yield replace(remedy.with_object_change(idea, claim, partial(_set_claim_class, meant)), changes=())
+    elif meant and not storage.is_from_claim_template(view.subject.source, claim.metadata.name):
         summary = f"correct the StorageClass of claim {full_name(claim)} from {name} to {meant}"
-        idea = Remedy("correct class", BOUND, summary, caveat=CLAIM_CAVEAT)
-        yield with_object_change(idea, claim, partial(_set_claim_class, meant), is_immutable=True)
-    for model in [each for each in usable if each.provisioner != NO_PROVISIONER][:1]:
+        idea = remedy.Remedy("correct class", remedy.BOUND, summary, caveat=remedy.CLAIM_CAVEAT)
+        yield remedy.with_object_change(idea, claim, partial(_set_claim_class, meant), is_immutable=True)
+    for model in [each for each in usable if each.provisioner != facade.NO_PROVISIONER][:1]:
         made = copy_of(model)
         made.metadata = ObjectMeta(name=name)
         change = patches.create_change(made)
         summary = f"create StorageClass {name} like {model.metadata.name}"
-        yield Remedy("create class", LARGE - 1, summary, put=(made,), changes=(change,))
+        yield remedy.Remedy("create class", remedy.LARGE - 1, summary, put=(made,), changes=(change,))
 
 
-def _set_claim_class(wanted: str, claim: PersistentVolumeClaim) -> None:
+def _set_claim_class(wanted: str, claim: core_v1.PersistentVolumeClaim) -> None:
     claim.spec.storage_class_name = wanted
 
 
-def _set_volume_class(volume: str, wanted: str, spec: PodSpec) -> bool:
+def _set_volume_class(volume: str, wanted: str, spec: core_v1.PodSpec) -> bool:
     for each in spec.volumes:
         template = each.ephemeral.volume_claim_template if each.ephemeral is not None else None
         if each.name == volume and template is not None:
@@ -139,24 +108,24 @@ def _set_volume_class(volume: str, wanted: str, spec: PodSpec) -> bool:
     return False
 
 
-def _waits_for_consumer(view: View, claim: PersistentVolumeClaim) -> bool:
-    found = view.object(StorageClass, class_of(claim))
-    return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+def _waits_for_consumer(view: View, claim: core_v1.PersistentVolumeClaim) -> bool:
+    found = view.object(StorageClass, facade.class_of(claim))
+    return found is not None and found.volume_binding_mode == facade.WAIT_FOR_FIRST_CONSUMER
 
 
-def _build_volume(view: View, claim: PersistentVolumeClaim, name: str = "") -> PersistentVolume:
-    known = {volume.metadata.name for volume in view.objects(PersistentVolume).values()}
+def _build_volume(view: View, claim: core_v1.PersistentVolumeClaim, name: str = "") -> core_v1.PersistentVolume:
+    known = {volume.metadata.name for volume in view.objects(core_v1.PersistentVolume).values()}
     base = f"for-{claim.metadata.namespace}-{claim.metadata.name}"
     free = next(each for each in (base, *(f"{base}-{number}" for number in range(2, 1000))) if each not in known)
-    return PersistentVolume(
+    return core_v1.PersistentVolume(
         metadata=ObjectMeta(name=name or free),
-        spec=PersistentVolumeSpec(
-            capacity={STORAGE: claim.spec.resources.requests.get(STORAGE) or parse(_SIZE)},
+        spec=core_v1.PersistentVolumeSpec(
+            capacity={facade.STORAGE: claim.spec.resources.requests.get(facade.STORAGE) or parse(_SIZE)},
             access_modes=list(claim.spec.access_modes) or ["ReadWriteOnce"],
-            storage_class_name=class_of(claim),
+            storage_class_name=facade.class_of(claim),
             volume_mode=claim.spec.volume_mode or "Filesystem",
-            host_path=HostPathVolumeSource(path=f"/mnt/{name or free}"),
-            claim_ref=ObjectReference(
+            host_path=core_v1.HostPathVolumeSource(path=f"/mnt/{name or free}"),
+            claim_ref=core_v1.ObjectReference(
                 kind="PersistentVolumeClaim",
                 api_version="v1",
                 namespace=claim.metadata.namespace,
@@ -166,14 +135,17 @@ def _build_volume(view: View, claim: PersistentVolumeClaim, name: str = "") -> P
     )
 
 
-def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]], *, bind: bool) -> Remedy:
+def _create_volumes(
+    pairs: list[tuple[core_v1.PersistentVolumeClaim, core_v1.PersistentVolume]], *, bind: bool
+) -> remedy.Remedy:
     volumes = [volume for _, volume in pairs]
     words = [
-        f"a PersistentVolume of {volume.spec.capacity[STORAGE]} for claim {full_name(claim)}" for claim, volume in pairs
+        f"a PersistentVolume of {volume.spec.capacity[facade.STORAGE]} for claim {full_name(claim)}"
+        for claim, volume in pairs
     ]
-    return Remedy(
+    return remedy.Remedy(
         "create volume",
-        LARGE * len(pairs),
+        remedy.LARGE * len(pairs),
         f"create {' and '.join(words)}",
         put=(*volumes, *(_bind_claim(claim, volume) for claim, volume in pairs if bind)),
         changes=tuple(patches.create_change(volume) for volume in volumes),
@@ -181,19 +153,21 @@ def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]],
     )
 
 
-def _bind_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
+def _bind_claim(
+    claim: core_v1.PersistentVolumeClaim, volume: core_v1.PersistentVolume
+) -> core_v1.PersistentVolumeClaim:
     after = copy_of(claim)
     after.spec.volume_name = volume.metadata.name
-    after.metadata.annotations[BIND_COMPLETED] = "yes"
+    after.metadata.annotations[facade.BIND_COMPLETED] = "yes"
     after.status.phase = "Bound"
     return after
 
 
-def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
+def _labels_to_reach(view: View, info: facade.NodeInfo) -> dict[str, str | None]:
     wanted: dict[str, str | None] = {}
-    for claim in volume_claims_of(view):
-        volume = volume_of(view, claim)
-        terms = volume_terms(volume) if volume is not None else []
+    for claim in storage.volume_claims_of(view):
+        volume = storage.volume_of(view, claim)
+        terms = storage.volume_terms(volume) if volume is not None else []
         labels = info.node.metadata.labels
         if volume is None or not terms or node_selector.volume_matches(volume, labels, view.features.constraints):
             continue
@@ -207,19 +181,19 @@ def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
     return wanted
 
 
-def _create_missing_claims(view: View) -> Iterator[Remedy]:
-    names = missing_claim_names(view)
+def _create_missing_claims(view: View) -> Iterator[remedy.Remedy]:
+    names = storage.missing_claim_names(view)
     if not names:
         return
     claims = [_build_claim(view, name) for name in names]
     pairs = [(claim, _build_volume(view, claim)) for claim in claims if not _waits_for_consumer(view, claim)]
-    words = [f"the claim {full_name(claim)} of {claim.spec.resources.requests[STORAGE]}" for claim in claims]
+    words = [f"the claim {full_name(claim)} of {claim.spec.resources.requests[facade.STORAGE]}" for claim in claims]
     words += [f"a PersistentVolume for {full_name(claim)}" for claim, _ in pairs]
     bound = {id(claim): _bind_claim(claim, volume) for claim, volume in pairs}
     volumes = [volume for _, volume in pairs]
-    yield Remedy(
+    yield remedy.Remedy(
         "create claim",
-        (LARGE - 1) * len(claims) + LARGE * len(pairs),
+        (remedy.LARGE - 1) * len(claims) + remedy.LARGE * len(pairs),
         f"create {' and '.join(words)}",
         put=(*volumes, *(bound.get(id(claim), claim) for claim in claims)),
         changes=tuple(patches.create_change(obj) for obj in (*claims, *volumes)),
@@ -227,58 +201,59 @@ def _create_missing_claims(view: View) -> Iterator[Remedy]:
     )
 
 
-def _build_claim(view: View, name: str) -> PersistentVolumeClaim:
+def _build_claim(view: View, name: str) -> core_v1.PersistentVolumeClaim:
     """Return a claim to create: from the StatefulSet's claim template, or of 1Gi in a class that provisions volumes."""
     meta = ObjectMeta(name=name, namespace=view.namespace)
     source = view.subject.source
     for template in source.spec.volume_claim_templates if isinstance(source, StatefulSet) else ():
         if name.startswith(template.metadata.name):
-            return PersistentVolumeClaim(metadata=meta, spec=copy_of(template.spec))
+            return core_v1.PersistentVolumeClaim(metadata=meta, spec=copy_of(template.spec))
     classes = [
         each.metadata.name
         for each in view.objects(StorageClass).values()
-        if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and each.provisioner not in ("", NO_PROVISIONER)
+        if each.volume_binding_mode == facade.WAIT_FOR_FIRST_CONSUMER
+        and each.provisioner not in ("", facade.NO_PROVISIONER)
     ]
-    spec = PersistentVolumeClaimSpec(
+    spec = core_v1.PersistentVolumeClaimSpec(
         access_modes=["ReadWriteOnce"],
-        resources=VolumeResourceRequirements(requests={STORAGE: parse(_SIZE)}),
+        resources=core_v1.VolumeResourceRequirements(requests={facade.STORAGE: parse(_SIZE)}),
         storage_class_name=min(classes, default=""),
         volume_mode="Filesystem",
     )
-    return PersistentVolumeClaim(metadata=meta, spec=spec)
+    return core_v1.PersistentVolumeClaim(metadata=meta, spec=spec)
 
 
 # -- zones and limits
 
 
-def zone_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def zone_remedies(view: View, info: facade.NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     yield from _create_missing_claims(view)
     labels = info.node.metadata.labels
-    wrong = [entry for entry in volume_zones(view) if labels.get(entry[1]) not in entry[2]]
+    wrong = [entry for entry in storage.volume_zones(view) if labels.get(entry[1]) not in entry[2]]
     wanted: dict[str, str | None] = {key: values[0] for _, key, values in wrong}
-    yield from label_node(view, info.node, wanted, caveat="only if the node really is there")
+    yield from remedy.label_node(view, info.node, wanted, caveat="only if the node really is there")
     for volume, key, _ in wrong:
         word = f"{key}={labels[key]}" if key in labels else f"{key}-"
         command = patches.kubectl_command("label", "pv", volume.metadata.name, word, "--overwrite")
         summary = f"label volume {volume.metadata.name} with {word}"
-        idea = Remedy("label volume", LARGE + 1, summary, caveat="only if the volume really is there")
-        yield with_object_change(idea, volume, partial(_set_label, key, labels.get(key)), command)
+        idea = remedy.Remedy("label volume", remedy.LARGE + 1, summary, caveat="only if the volume really is there")
+        yield remedy.with_object_change(idea, volume, partial(_set_label, key, labels.get(key)), command)
 
 
-def _set_label(key: str, value: str | None, volume: PersistentVolume) -> None:
+def _set_label(key: str, value: str | None, volume: core_v1.PersistentVolume) -> None:
     volume.metadata.labels.pop(key)
     if value is not None:
         volume.metadata.labels[key] = value
 
 
-def limit_remedies(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+def limit_remedies(view: View, info: facade.NodeInfo, _status: Status) -> Iterator[remedy.Remedy]:
     yield from _create_missing_claims(view)
     cluster = view.engine.cluster
-    wanted = {each.driver for each in attachments(view.pod, cluster, [])}
+    wanted = {each.driver for each in facade.attachments(view.pod, cluster, [])}
     users = [
         pod
         for pod in info.pods
-        if pod.spec.volumes and any(each.driver in wanted for each in attachments(pod, cluster, []))
+        if pod.spec.volumes and any(each.driver in wanted for each in facade.attachments(pod, cluster, []))
     ]
     for pod in users[:2]:
-        yield from delete_pods(view, [pod], f", which has such a volume on node {info.name}")
+        yield from remedy.delete_pods(view, [pod], f", which has such a volume on node {info.name}")

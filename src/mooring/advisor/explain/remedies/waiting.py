@@ -3,36 +3,19 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from mooring.advisor.explain import patches
+from mooring.advisor.explain import patches, storage
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES, holders_of_claims
 from mooring.advisor.explain.images import PulledImage, PulledImages, containers_of, registry_of
 from mooring.advisor.explain.patches import kubectl_command
 from mooring.advisor.explain.remedies.context import Context
 from mooring.advisor.explain.remedies.remedy import BOUND, CLAIM_CAVEAT, LARGE, MODEST, SMALL
 from mooring.advisor.explain.search import Candidate, build_pod_change
-from mooring.advisor.explain.storage import (
-    claim_sources,
-    ephemeral_volume_of,
-    is_from_claim_template,
-    without_binding,
-    working_provisioners,
-)
 from mooring.advisor.explain.subject import set_fields, set_fields_in
 from mooring.advisor.node_facts import find_nearest, find_similar
 from mooring.advisor.snapshot.owners import owners_of
+from mooring.api import core_v1
 from mooring.api.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import (
-    Affinity,
-    Container,
-    LocalObjectReference,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimVolumeSource,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSpec,
-)
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.facade import NO_PROVISIONER, claim_names, class_of
@@ -61,7 +44,7 @@ def image_remedies(context: Context) -> Iterator[Candidate]:
         yield from _run_images(context, meant, MODEST)
 
 
-def failing_images(pod: Pod) -> list[str]:
+def failing_images(pod: core_v1.Pod) -> list[str]:
     """Return the images of a pod's containers that wait because their image cannot be pulled."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     waiting = {
@@ -79,7 +62,7 @@ def _run_images(context: Context, meant: Mapping[str, PulledImage], size: int) -
         for image, each in meant.items()
     ]
 
-    def edit(spec: PodSpec) -> bool:
+    def edit(spec: core_v1.PodSpec) -> bool:
         found = [each for each in containers_of(spec) if each.image in meant]
         for each in found:
             each.image = meant[each.image].name
@@ -88,7 +71,7 @@ def _run_images(context: Context, meant: Mapping[str, PulledImage], size: int) -
     yield from context.edit_pod(" and ".join(words), size, edit)
 
 
-def _containers_never_pulled(spec: PodSpec) -> list[Container]:
+def _containers_never_pulled(spec: core_v1.PodSpec) -> list[core_v1.Container]:
     return [each for each in containers_of(spec) if each.image_pull_policy == "Never"]
 
 
@@ -103,8 +86,8 @@ def _add_pull_secret(context: Context, known: PulledImages) -> Iterator[Candidat
             if name in own:
                 continue
             old = next((each for each in own if find_similar(each, [name])), "")
-            kept = [LocalObjectReference(name=each) for each in own if each != old]
-            edit = set_fields(image_pull_secrets=[*kept, LocalObjectReference(name=name)])
+            kept = [core_v1.LocalObjectReference(name=each) for each in own if each != old]
+            edit = set_fields(image_pull_secrets=[*kept, core_v1.LocalObjectReference(name=name)])
             if old:
                 yield from context.edit_pod(f"correct the imagePullSecret {old} to {name}", BOUND, edit)
             else:
@@ -148,9 +131,9 @@ def _working_revision(context: Context, source: Deployment) -> ReplicaSet | None
 
 def provisioning_remedies(context: Context) -> Iterator[Candidate]:
     """Suggest, for a claim that gets no volume, the class's correct provisioner, or a class whose provisioner works."""
-    working = context.snapshot.derive(working_provisioners)
+    working = context.snapshot.derive(storage.working_provisioners)
     for name in claim_names(context.pod):
-        claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
+        claim = context.snapshot.find(core_v1.PersistentVolumeClaim, context.namespace, name)
         found = context.snapshot.find(StorageClass, "", class_of(claim)) if claim is not None else None
         if claim is None or found is None or claim.spec.volume_name or found.provisioner in working:
             continue
@@ -165,11 +148,14 @@ def provisioning_remedies(context: Context) -> Iterator[Candidate]:
 
 
 def _has_template(context: Context, claim: str) -> bool:
-    return is_from_claim_template(context.subject.source, claim) or ephemeral_volume_of(context.pod, claim) is not None
+    return (
+        storage.is_from_claim_template(context.subject.source, claim)
+        or storage.ephemeral_volume_of(context.pod, claim) is not None
+    )
 
 
 def _use_class(
-    context: Context, claim: PersistentVolumeClaim, old: StorageClass, new: StorageClass
+    context: Context, claim: core_v1.PersistentVolumeClaim, old: StorageClass, new: StorageClass
 ) -> Iterator[Candidate]:
     """Suggest another StorageClass for a claim; for a claim made from a template, to change the class itself."""
     name = claim.metadata.name
@@ -182,7 +168,7 @@ def _use_class(
             summary, BOUND, [patches.recreate_change(old, after)], put=(after,), caveat=caveat
         )
         return
-    replaced = without_binding(claim)
+    replaced = storage.without_binding(claim)
     replaced.spec.storage_class_name = new.metadata.name
     summary = f"give claim {context.namespace}/{name} the StorageClass {new.metadata.name}, whose provisioner works"
     change = patches.recreate_change(claim, replaced)
@@ -192,7 +178,7 @@ def _use_class(
 def claim_in_use_remedies(context: Context) -> Iterator[Candidate]:
     """Suggest, for a claim in use by other pods: to delete old pods first, to share their node, or a new claim."""
     for name, holders in holders_of_claims(context.snapshot, context.pod).items():
-        claim = context.snapshot.find(PersistentVolumeClaim, context.namespace, name)
+        claim = context.snapshot.find(core_v1.PersistentVolumeClaim, context.namespace, name)
         if not holders or claim is None:
             continue
         siblings = {each.metadata.name for each in context.subject.siblings}
@@ -215,13 +201,13 @@ def _replace_at_once(context: Context) -> Iterator[Candidate]:
         yield from context.edit_workload(summary, SMALL, edit, caveat="no pod runs while they are replaced")
 
 
-def _share_node(context: Context, holder: Pod) -> Iterator[Candidate]:
+def _share_node(context: Context, holder: core_v1.Pod) -> Iterator[Candidate]:
     labels = {key: value for key, value in holder.metadata.labels.items() if key not in _OWN_LABELS}
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=_HOSTNAME)
+    term = core_v1.PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=_HOSTNAME)
 
-    def edit(spec: PodSpec) -> bool:
-        affinity = spec.affinity or Affinity()
-        pods = affinity.pod_affinity or PodAffinity()
+    def edit(spec: core_v1.PodSpec) -> bool:
+        affinity = spec.affinity or core_v1.Affinity()
+        pods = affinity.pod_affinity or core_v1.PodAffinity()
         pods.required_during_scheduling_ignored_during_execution.append(term)
         affinity.pod_affinity, spec.affinity = pods, affinity
         return bool(labels)
@@ -230,18 +216,18 @@ def _share_node(context: Context, holder: Pod) -> Iterator[Candidate]:
     yield from context.edit_pod(f"put the pod on the node of {name}, which uses the claim (pod affinity)", MODEST, edit)
 
 
-def _use_own_claim(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
+def _use_own_claim(context: Context, claim: core_v1.PersistentVolumeClaim) -> Iterator[Candidate]:
     """Suggest a new, empty claim like the one in use, for a workload that names the claim itself."""
     source, old = context.subject.source, claim.metadata.name
     if _has_template(context, old) or isinstance(source, StatefulSet):
         return
-    made = without_binding(claim)
+    made = storage.without_binding(claim)
     made.metadata = ObjectMeta(name=f"{old}-{source.metadata.name}", namespace=context.namespace)
-    if context.snapshot.find(PersistentVolumeClaim, context.namespace, made.metadata.name) is not None:
+    if context.snapshot.find(core_v1.PersistentVolumeClaim, context.namespace, made.metadata.name) is not None:
         return
 
-    def claims_to_replace(spec: PodSpec) -> list[PersistentVolumeClaimVolumeSource]:
-        return [each for each in claim_sources(spec) if each.claim_name == old]
+    def claims_to_replace(spec: core_v1.PodSpec) -> list[core_v1.PersistentVolumeClaimVolumeSource]:
+        return [each for each in storage.claim_sources(spec) if each.claim_name == old]
 
     after = context.subject.with_edited_pod(set_fields_in(claims_to_replace, claim_name=made.metadata.name))
     if after is not None:
