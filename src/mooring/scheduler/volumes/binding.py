@@ -109,37 +109,27 @@ class VolumeBinder:
         from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
 
         try:
-            volumes = [await client.update(volume) for volume, _ in wanted.static]
-            claims = [await client.update(claim) for claim in wanted.provisions]
+            volumes = [(await client.update(volume), claim) for volume, claim in wanted.static]
+            written = PodVolumes(tuple(volumes), tuple([await client.update(claim) for claim in wanted.provisions]))
         except (StatusError, ClientError) as problem:
             return error(str(problem))
         until = client.clock.monotonic() + seconds
         while True:
-            outcome = self._check_bindings(pod, node_name, wanted, volumes, claims)
+            outcome = self._check_bindings(pod, node_name, written)
             if outcome is not None:
                 return outcome
             if client.clock.monotonic() >= until:
                 return error("binding volumes: context deadline exceeded")
             await client.clock.sleep(_CHECK_SECONDS)
 
-    def _check_bindings(
-        self,
-        pod: Pod,
-        node_name: str,
-        wanted: PodVolumes,
-        volumes: Sequence[PersistentVolume],
-        claims: Sequence[PersistentVolumeClaim],
-    ) -> Status | None:
+    def _check_bindings(self, pod: Pod, node_name: str, written: PodVolumes) -> Status | None:
         node = self._cluster.node(node_name)
         if node is None:
             return error(f'binding volumes: failed to get node "{node_name}": it does not exist any more')
         if self._cluster.placed(pod) is None:
             return error("binding volumes: pod does not exist any more")
-        found = [
-            self._check_static_binding(written, claim, node.node)
-            for written, (_, claim) in zip(volumes, wanted.static, strict=True)
-        ]
-        found += [self._check_provisioning(claim, node.node) for claim in claims]
+        found = [self._check_static_binding(volume, claim, node.node) for volume, claim in written.static]
+        found += [self._check_provisioning(claim, node.node) for claim in written.provisions]
         failure = next((status for status in found if status is not None and not status.is_success), None)
         if failure is not None:
             return failure
