@@ -8,7 +8,7 @@ finds the constraints of a pod.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,18 +68,19 @@ class _PodConstraints(Derived):
     As a derived value, it logs the node rows whose verdict or score changed.
     """
 
+    action: ClassVar[str]
+    """The `whenUnsatisfiable` of the constraints."""
     counted: Sequence[_CountedConstraint] = ()
     verified_at = NEVER
     _rules_verified_at = NEVER
     _nodes_verified_at = (NEVER, NEVER)
     nodes: CountedNodes
 
-    def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
+    def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         self.cluster = cluster
         self.needs_all_labels = rules.need_all_labels(signature)
         self._signature = signature
         self._rules = rules
-        self._action = action
 
     def refresh_counts(self) -> bool:
         """Recount the pods if inputs changed; return whether the pod has spread constraints."""
@@ -96,7 +97,7 @@ class _PodConstraints(Derived):
         changed_at = self._rules.changed_at(self._signature)
         if changed_at > self._rules_verified_at:
             self._rules_verified_at = changed_at
-            constraints = self._rules.find_constraints(self._signature, self._action)
+            constraints = self._rules.find_constraints(self._signature, self.action)
             if constraints != [counted.constraint for counted in self.counted]:
                 self._nodes_verified_at = (NEVER, NEVER)
                 self.counted = [
@@ -125,10 +126,8 @@ class _PodConstraints(Derived):
 class _HardConstraints(_PodConstraints):
     """The DoNotSchedule constraints of a pod signature, with the verdict code of each group of nodes."""
 
+    action = _HARD
     table: fwk.Codes = np.empty(0, np.int32)
-
-    def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
-        super().__init__(cluster, signature, rules, _HARD)
 
     def refresh(self) -> Derived | fwk.Input:
         if not self.refresh_counts():
@@ -175,12 +174,10 @@ class _SoftConstraints(_PodConstraints):
     Scores are computed for groups of nodes: by domain, and by number of pods if a constraint spreads over hosts.
     """
 
+    action = _SOFT
     groups: CountedDomains
     table: fwk.Scores = np.empty(0, np.int64)
     _feasible_groups: _FeasibleGroups | None = None
-
-    def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
-        super().__init__(cluster, signature, rules, _SOFT)
 
     def counted_by_domain(self) -> Sequence[_CountedConstraint]:
         return [counted for counted in self.counted if not counted.is_by_host]
