@@ -48,7 +48,6 @@ __all__ = [
     "WrongFieldsError",
     "YamlError",
     "decode",
-    "decode_document",
     "decode_exact",
     "decode_kind",
     "decode_own",
@@ -142,13 +141,6 @@ def decode_tree(
         except (msgspec.ValidationError, UnicodeError, RecursionError):
             pass  # the slow path reports what is wrong, or tolerates it
     return Decoded(*from_tree(tree, cls, validation))
-
-
-def decode_document(
-    document: Document, type_of: TypeOf[T], validation: FieldValidation = FieldValidation.STRICT
-) -> Decoded[T]:
-    """Convert a document of `read_yaml` into an object by its apiVersion and kind."""
-    return Decoded(*from_tree(document.tree, _type_of_tree(document.tree, type_of), validation))
 
 
 def decode_protobuf(body: bytes, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:

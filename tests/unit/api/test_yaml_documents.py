@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mooring.api.codec import DecodeError, FieldValidation, decode_document, decode_yaml, read_yaml, to_yaml
+from mooring.api.codec import DecodeError, FieldValidation, decode_tree, decode_yaml, read_yaml, to_yaml
 from mooring.api.core_v1 import ConfigMap, Pod
 from mooring.api.yaml_documents import YamlError, write
 
@@ -35,7 +35,7 @@ def test_documents_know_their_lines_and_empty_ones_are_left_out() -> None:
 
 def test_documents_are_decoded_by_their_kind() -> None:
     types: dict[str, Any] = {"ConfigMap": ConfigMap, "Pod": Pod}
-    objects = [decode_document(document, lambda _, kind: types.get(kind)).object for document in read_yaml(FILE)]
+    objects = [decode_tree(each.tree, types[each.tree["kind"]]).object for each in read_yaml(FILE)]
     assert [type(value) for value in objects] == [ConfigMap, Pod]
 
 
