@@ -33,13 +33,10 @@ def cpu_metric(utilization: int) -> v2.MetricSpec:
 
 def autoscaler_from_v1(old: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
     annotations = old.metadata.annotations
-    target = old.spec.scale_target_ref
     percentage = old.spec.target_cpu_utilization_percentage
     own = [cpu_metric(percentage)] if percentage is not None else []
     spec = v2.HorizontalPodAutoscalerSpec(
-        scale_target_ref=v2.CrossVersionObjectReference(
-            kind=target.kind, name=target.name, api_version=target.api_version
-        ),
+        scale_target_ref=v2.CrossVersionObjectReference(**structs.asdict(old.spec.scale_target_ref)),
         min_replicas=old.spec.min_replicas,
         max_replicas=old.spec.max_replicas,
         metrics=[
@@ -70,7 +67,7 @@ def autoscaler_from_v1(old: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutos
 
 
 def autoscaler_to_v1(new: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutoscaler:
-    spec, target = new.spec, new.spec.scale_target_ref
+    spec = new.spec
     percentages = [found for metric in spec.metrics if (found := _cpu_utilization(metric)) is not None]
     others = [metric for metric in spec.metrics if _cpu_utilization(metric) is None]
     annotations = {key: value for key, value in new.metadata.annotations.items() if key not in _ANNOTATIONS}
@@ -91,9 +88,7 @@ def autoscaler_to_v1(new: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutosca
     return v1.HorizontalPodAutoscaler(
         metadata=structs.replace(new.metadata, annotations=annotations),
         spec=v1.HorizontalPodAutoscalerSpec(
-            scale_target_ref=v1.CrossVersionObjectReference(
-                kind=target.kind, name=target.name, api_version=target.api_version
-            ),
+            scale_target_ref=v1.CrossVersionObjectReference(**structs.asdict(spec.scale_target_ref)),
             min_replicas=spec.min_replicas,
             max_replicas=spec.max_replicas,
             target_cpu_utilization_percentage=percentages[0] if percentages else None,

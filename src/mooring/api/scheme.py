@@ -85,7 +85,7 @@ class Scheme:
         self._families = _families(self._known.values())
         self._built_in_families = frozenset(self._families)
         switches = _Switches(self._known.values(), self._versions, runtime_config)
-        self.warnings = switches.warnings
+        self.warnings = tuple(switches.warnings)
         """Warnings for the operator at start."""
         self.served = tuple(kind for kind in self._known.values() if switches.serve(kind))
         """The kinds that clients can use, those that only appear in subresources included."""
@@ -322,7 +322,7 @@ class _Switches:
         self._by_level: dict[int, bool] = {}
         self._by_version: dict[GroupVersion, bool] = {}
         self._by_resource: dict[tuple[GroupVersion, str], bool] = {}
-        self._warnings: list[str] = []
+        self.warnings: list[str] = []
         if wanted.get("api/all") is False and not any(wanted.values()):
             raise SchemeError(
                 "--runtime-config: api/all=false leaves nothing to serve: switch on what you need besides"
@@ -334,10 +334,6 @@ class _Switches:
         for key, on in wanted.items():
             if key not in _LEVELS:
                 self._switch(key, on=on)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(self._warnings)
 
     def serve(self, kind: Kind) -> bool:
         if kind.is_internal:
@@ -368,7 +364,7 @@ class _Switches:
         else:
             self._by_version[group_version] = on
         if on and not any(kind.lifecycle.known_at(self._versions.emulation) for kind in named):
-            self._warnings.append(
+            self.warnings.append(
                 f"--runtime-config: {key} does not exist at {self._versions.emulation}: {_life(named)}"
             )
 

@@ -54,11 +54,11 @@ async def files_of(source: Source, pod: core_v1.Pod, volume: core_v1.Volume) -> 
     """Return the files of a volume, None for one that is not built from objects; raise MissingError."""
     mode: int | None
     if volume.config_map is not None:
-        of, mode = volume.config_map, volume.config_map.default_mode
-        parts = [await _of_config_map(source, pod, of.name, of.items, optional=bool(of.optional))]
+        mode = volume.config_map.default_mode
+        parts = [await _of_config_map(source, pod, volume.config_map)]
     elif volume.secret is not None:
-        kept, mode = volume.secret, volume.secret.default_mode
-        parts = [await _of_secret(source, pod, kept.secret_name, kept.items, optional=bool(kept.optional))]
+        mode = volume.secret.default_mode
+        parts = [await _of_secret(source, pod, volume.secret.secret_name, volume.secret)]
     elif volume.downward_api is not None:
         mode = volume.downward_api.default_mode
         parts = [_of_pod(pod, volume.downward_api.items)]
@@ -83,11 +83,9 @@ Part = dict[str, tuple[bytes, int | None]]
 
 async def _files_of_projection(source: Source, pod: core_v1.Pod, volume: str, part: core_v1.VolumeProjection) -> Part:
     if part.config_map is not None:
-        of = part.config_map
-        return await _of_config_map(source, pod, of.name, of.items, optional=bool(of.optional))
+        return await _of_config_map(source, pod, part.config_map)
     if part.secret is not None:
-        kept = part.secret
-        return await _of_secret(source, pod, kept.name, kept.items, optional=bool(kept.optional))
+        return await _of_secret(source, pod, part.secret.name, part.secret)
     if part.downward_api is not None:
         return _of_pod(pod, part.downward_api.items)
     if part.service_account_token is not None:
@@ -107,32 +105,32 @@ async def _files_of_projection(source: Source, pod: core_v1.Pod, volume: str, pa
     return {}
 
 
-async def _of_config_map(
-    source: Source, pod: core_v1.Pod, name: str, items: Sequence[core_v1.KeyToPath], *, optional: bool
-) -> Part:
-    found = await source.config_map(pod.metadata.namespace, name)
-    if found is None and not optional:
-        raise MissingError(f'configmap "{name}" not found')
+_ConfigMapSource = core_v1.ConfigMapVolumeSource | core_v1.ConfigMapProjection
+_SecretSource = core_v1.SecretVolumeSource | core_v1.SecretProjection
+
+
+async def _of_config_map(source: Source, pod: core_v1.Pod, wanted: _ConfigMapSource) -> Part:
+    found = await source.config_map(pod.metadata.namespace, wanted.name)
+    if found is None and not wanted.optional:
+        raise MissingError(f'configmap "{wanted.name}" not found')
     data = {key: text.encode() for key, text in found.data.items()} | found.binary_data if found is not None else {}
-    return _select_keys(data, items, optional=optional)
+    return _select_keys(data, wanted)
 
 
-async def _of_secret(
-    source: Source, pod: core_v1.Pod, name: str, items: Sequence[core_v1.KeyToPath], *, optional: bool
-) -> Part:
+async def _of_secret(source: Source, pod: core_v1.Pod, name: str, wanted: _SecretSource) -> Part:
     found = await source.secret(pod.metadata.namespace, name)
-    if found is None and not optional:
+    if found is None and not wanted.optional:
         raise MissingError(f'secret "{name}" not found')
-    return _select_keys(found.data if found is not None else {}, items, optional=optional)
+    return _select_keys(found.data if found is not None else {}, wanted)
 
 
-def _select_keys(data: Mapping[str, bytes], items: Sequence[core_v1.KeyToPath], *, optional: bool) -> Part:
-    if not items:
+def _select_keys(data: Mapping[str, bytes], wanted: _ConfigMapSource | _SecretSource) -> Part:
+    if not wanted.items:
         return {key: (content, None) for key, content in data.items()}
-    for item in items:
-        if item.key not in data and not optional:
+    for item in wanted.items:
+        if item.key not in data and not wanted.optional:
             raise MissingError(f"references non-existent config key: {item.key}")
-    return {item.path: (data[item.key], item.mode) for item in items if item.key in data}
+    return {item.path: (data[item.key], item.mode) for item in wanted.items if item.key in data}
 
 
 def _of_pod(pod: core_v1.Pod, items: Iterable[core_v1.DownwardAPIVolumeFile]) -> Part:
