@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import product
 from typing import Any, NamedTuple
 
 from mooring.advisor.audit import admission_checks
@@ -248,9 +249,7 @@ def _can_block(webhook: Mapping[str, Any]) -> bool:
 
 
 def _groups_and_resources(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for group in as_list(rule.get("apiGroups")):
-        for resource in as_list(rule.get("resources")):
-            yield str(group), str(resource)
+    return product(map(str, as_list(rule.get("apiGroups"))), map(str, as_list(rule.get("resources"))))
 
 
 def _check_webhook_versions(

@@ -22,8 +22,7 @@ from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import node_template_of, read_nodes, with_node_name
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api.apps_v1 import DaemonSet
-from mooring.api.core_v1 import Node, Pod
-from mooring.api.core_v1 import Taint as NodeTaint
+from mooring.api.core_v1 import Node, Pod, Taint
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.quantity import parse
@@ -88,12 +87,6 @@ class _Requirement(msgspec.Struct, frozen=True):
         return compare.get(self.operator, False)
 
 
-class _Taint(msgspec.Struct, frozen=True):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-
-
 class _NodeClassRef(msgspec.Struct, frozen=True):
     group: str = ""
     kind: str = ""
@@ -102,7 +95,7 @@ class _NodeClassRef(msgspec.Struct, frozen=True):
 
 class _InstanceSpec(msgspec.Struct, frozen=True, rename="camel"):
     requirements: tuple[_Requirement, ...] = ()
-    taints: tuple[_Taint, ...] = ()
+    taints: tuple[Taint, ...] = ()
     node_class_ref: _NodeClassRef = _NodeClassRef()
 
 
@@ -431,7 +424,7 @@ def _new_node(pool: str, template: Node, number: int) -> Node:
 def _karpenter_templates(node: Node, pool: str, template: "_PoolTemplate") -> Iterator[Node]:
     """Yield copies of a node with a NodePool's labels and taints: one for each zone and capacity type it allows."""
     required = {each.key: each.values for each in template.spec.requirements if each.operator == "In" and each.values}
-    given = [NodeTaint(key=each.key, value=each.value, effect=each.effect) for each in template.spec.taints]
+    given = template.spec.taints
     known = {(taint.key, taint.effect) for taint in given}
     taints = [*given, *(taint for taint in node.spec.taints if (taint.key, taint.effect) not in known)]
     spec = structs.replace(node.spec, taints=taints)

@@ -197,19 +197,16 @@ class TraceWriter:
     """Writes trace events as rows of a CSV file."""
 
     def __init__(self, stream: IO[str], *, header: bool = True) -> None:
-        self._writer = csv.writer(stream, lineterminator="\n")
+        self._writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
         if header:
-            self._writer.writerow(COLUMNS)
+            self._writer.writeheader()
 
     def begin(self, moment: str) -> None:
         """Write the first row of a recording, which holds its start time."""
-        line = {"time": "0", "event": "begin", "kind": "Trace", "name": moment}
-        self._writer.writerow([line.get(column, "") for column in COLUMNS])
+        self._writer.writerow({"time": "0", "event": "begin", "kind": "Trace", "name": moment})
 
     def write(self, happened: Iterable[Event]) -> None:
-        for event in happened:
-            row = row_of(event)
-            self._writer.writerow([row.get(column, "") for column in COLUMNS])
+        self._writer.writerows(map(row_of, happened))
 
 
 def row_of(event: Event) -> dict[str, str]:
@@ -217,27 +214,25 @@ def row_of(event: Event) -> dict[str, str]:
     found = {"time": f"{event.at:.6f}".rstrip("0").rstrip(".")}
     match event:
         case PodArrival(pod=pod, lasts=lasts):
-            found |= _object_fields("add", pod)
+            found |= _fields_of_addition(pod)
             found |= {"duration": f"{lasts:g}"} if lasts is not None else {}
         case PodDeparture(name=name) | PodBinding(name=name):
             namespace, _, own = name.partition("/")
             what = "remove" if isinstance(event, PodDeparture) else "bind"
             found |= {"event": what, "kind": "Pod", "namespace": namespace, "name": own}
             found |= {"node": event.node} if isinstance(event, PodBinding) else {}
-        case NodeArrival(node=node):
-            found |= _object_fields("add", node)
+        case NodeArrival(node=obj) | ObjectArrival(object=obj):
+            found |= _fields_of_addition(obj)
         case NodeDeparture(name=name, fails=fails):
             found |= {"event": "fail" if fails else "remove", "kind": "Node", "name": name}
-        case ObjectArrival(object=obj):
-            found |= _object_fields("add", obj)
         case ObjectDeparture(kind=kind, namespace=namespace, name=name):
             found |= {"event": "remove", "kind": kind, "namespace": namespace, "name": name}
     return found
 
 
-def _object_fields(what: str, obj: Resource) -> dict[str, str]:
+def _fields_of_addition(obj: Resource) -> dict[str, str]:
     kind = next(known for known in full_scheme().known if known.type is type(obj))
     whole = structs.replace(obj, api_version=kind.api_version, kind=kind.kind)
     meta = obj.metadata
-    named = {"event": what, "kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
+    named = {"event": "add", "kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
     return named | {"object": codec.encode(whole).decode()}
