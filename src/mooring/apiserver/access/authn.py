@@ -129,8 +129,7 @@ class Authenticator:
         """Return a token's user and those of `audiences` it is valid for; if it is invalid, the reason as text."""
         if not token:
             return "there is no token"
-        if user := self._tokens.user(token):
-            return VerifiedToken(user, tuple(audience for audience in audiences if audience == ISSUER))
-        if self._joining and (user := await self._joining.user(token)):
+        user = self._tokens.user(token) or (await self._joining.user(token) if self._joining else None)
+        if user:
             return VerifiedToken(user, tuple(audience for audience in audiences if audience == ISSUER))
         return await self._accounts.verify(token, audiences)

@@ -7,6 +7,8 @@ Objects of these kinds are answered when they are created, and never stored: ``r
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
+
 from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.registry import strategy_of
@@ -124,19 +126,10 @@ class Reviews:
         rules = self._authorizer.rules(request.user, review.spec.namespace)
         return SubjectRulesReviewStatus(
             resource_rules=[
-                ResourceRule(
-                    verbs=rule.verbs,
-                    api_groups=rule.api_groups,
-                    resources=rule.resources,
-                    resource_names=rule.resource_names,
-                )
-                for rule in rules
-                if rule.resources
+                msgspec.convert(rule, ResourceRule, from_attributes=True) for rule in rules if rule.resources
             ],
             non_resource_rules=[
-                NonResourceRule(verbs=rule.verbs, non_resource_urls=rule.non_resource_urls)
-                for rule in rules
-                if rule.non_resource_urls
+                msgspec.convert(rule, NonResourceRule, from_attributes=True) for rule in rules if rule.non_resource_urls
             ],
         )
 

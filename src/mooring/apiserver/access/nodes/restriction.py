@@ -84,8 +84,10 @@ class NodeRestriction:
                 self._check_pod_certificate(node, obj)
             case CertificateSigningRequest() if old is None:
                 _check_request(node, obj)
-        if obj.kind == "ResourceSlice" and (new is None or old is None):
-            _require_own_slice(node, obj, "delete" if new is None else "create")
+        is_slice_added_or_removed = obj.kind == "ResourceSlice" and (new is None or old is None)
+        if is_slice_added_or_removed and codec.to_tree(obj)["spec"].get("nodeName") != node:
+            deed = "delete" if new is None else "create"
+            _forbidden_error(obj, f"can only {deed} ResourceSlice with the same NodeName as the requesting node")
 
     def _check_pod_certificate(self, node: str, wanted: PodCertificateRequest) -> None:
         """Raise Forbidden unless a certificate request is for a pod on this node and its account."""
@@ -260,11 +262,6 @@ def _check_request(node: str, csr: CertificateSigningRequest) -> None:
         name = certificate_requests.NODE_USER + node
         if certificate_requests.read(csr.spec.request).common_name != name:
             _forbidden_error(csr, f"can only create a node CSR with CN={name}")
-
-
-def _require_own_slice(node: str, obj: Resource, deed: str) -> None:
-    if codec.to_tree(obj)["spec"].get("nodeName") != node:
-        _forbidden_error(obj, f"can only {deed} ResourceSlice with the same NodeName as the requesting node")
 
 
 def _require_own_name(node: str, obj: Resource, what: str) -> None:
