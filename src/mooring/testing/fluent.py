@@ -9,17 +9,7 @@ Set other fields on the object that `build` returns.
 
 from typing import Generic, Self, TypeVar
 
-from mooring.api.core_v1 import (
-    Affinity,
-    Node,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    Taint,
-    Toleration,
-)
+from mooring.api import core_v1
 from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity, parse
 from mooring.testing import builders
@@ -48,11 +38,11 @@ class Builder(Generic[T]):
         return self._wanted
 
 
-class NodeBuilder(Builder[Node]):
+class NodeBuilder(Builder[core_v1.Node]):
     """A builder of a simulated node, which becomes ready and runs the pods that are bound to it."""
 
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> Self:
-        self._wanted.spec.taints.append(Taint(key=key, value=value, effect=effect))
+        self._wanted.spec.taints.append(core_v1.Taint(key=key, value=value, effect=effect))
         return self
 
     def capacity(self, **amounts: str) -> Self:
@@ -66,7 +56,7 @@ class NodeBuilder(Builder[Node]):
         return self
 
 
-class PodBuilder(Builder[Pod]):
+class PodBuilder(Builder[core_v1.Pod]):
     """A builder of a pod with one container."""
 
     def request(self, **amounts: str) -> Self:
@@ -78,18 +68,18 @@ class PodBuilder(Builder[Pod]):
     def toleration(
         self, key: str = "", operator: str = "Equal", value: str = "", effect: str = "", seconds: int | None = None
     ) -> Self:
-        wanted = Toleration(key=key, operator=operator, value=value, effect=effect, toleration_seconds=seconds)
+        wanted = core_v1.Toleration(key=key, operator=operator, value=value, effect=effect, toleration_seconds=seconds)
         self._wanted.spec.tolerations.append(wanted)
         return self
 
     def tolerates(self, expression: str, seconds: int | None = None) -> Self:
         """Add a toleration with a CEL expression over `taint`."""
-        self._wanted.spec.tolerations.append(Toleration(expression=expression, toleration_seconds=seconds))
+        self._wanted.spec.tolerations.append(core_v1.Toleration(expression=expression, toleration_seconds=seconds))
         return self
 
     def needs(self, key: str, operator: str, *values: str) -> Self:
         """Add a required node affinity expression; all of them must match."""
-        requirement = NodeSelectorRequirement(key=key, operator=operator, values=list(values))
+        requirement = core_v1.NodeSelectorRequirement(key=key, operator=operator, values=list(values))
         self._node_term().match_expressions.append(requirement)
         return self
 
@@ -106,13 +96,13 @@ class PodBuilder(Builder[Pod]):
         self._wanted.spec.scheduler_name = name
         return self
 
-    def _node_term(self) -> NodeSelectorTerm:
+    def _node_term(self) -> core_v1.NodeSelectorTerm:
         spec = self._wanted.spec
-        spec.affinity = spec.affinity or Affinity()
-        nodes = spec.affinity.node_affinity = spec.affinity.node_affinity or NodeAffinity()
+        spec.affinity = spec.affinity or core_v1.Affinity()
+        nodes = spec.affinity.node_affinity = spec.affinity.node_affinity or core_v1.NodeAffinity()
         if nodes.required_during_scheduling_ignored_during_execution is None:
-            nodes.required_during_scheduling_ignored_during_execution = NodeSelector(
-                node_selector_terms=[NodeSelectorTerm()]
+            nodes.required_during_scheduling_ignored_during_execution = core_v1.NodeSelector(
+                node_selector_terms=[core_v1.NodeSelectorTerm()]
             )
         return nodes.required_during_scheduling_ignored_during_execution.node_selector_terms[0]
 

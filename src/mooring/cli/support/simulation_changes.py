@@ -7,19 +7,7 @@ from pathlib import Path
 
 import click
 
-from mooring.advisor.simulate import (
-    Add,
-    AddNodes,
-    Change,
-    Cordon,
-    Drain,
-    Label,
-    Remove,
-    RemoveNodes,
-    Step,
-    Taint,
-    Untaint,
-)
+from mooring.advisor import simulate
 from mooring.advisor.simulate.changes import Scale
 from mooring.advisor.simulate.manifests import read_objects
 from mooring.advisor.simulate.scenario_file import EFFECTS
@@ -44,7 +32,7 @@ _TAINT = re.compile(r"(?P<nodes>[^=]+)=(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?(?::
 _LABEL = re.compile(r"(?P<nodes>[^=]+)=(?P<key>[^=]+?)(?:=(?P<value>.*)|(?P<away>-))")
 
 
-def steps_of(given: list[tuple[str, str]], templates: tuple[Node, ...]) -> Iterator[Step]:
+def steps_of(given: list[tuple[str, str]], templates: tuple[Node, ...]) -> Iterator[simulate.Step]:
     """Yield a simulation step for each (option, value), in order. Raise UsageError or ScenarioError for a bad value."""
     for index, (name, value) in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ("", "")
@@ -58,14 +46,14 @@ def steps_of(given: list[tuple[str, str]], templates: tuple[Node, ...]) -> Itera
             continue
         if name == "add":
             replicas = _parse_number("replicas", following[1], least=0) if following[0] == "replicas" else None
-            yield Step((Add(read_objects(_read_file("--add", value), value), replicas),))
+            yield simulate.Step((simulate.Add(read_objects(_read_file("--add", value), value), replicas),))
         elif name == "add_nodes":
             like = following[1] if following[0] == "like" else ""
-            yield Step((AddNodes(_parse_number("add-nodes", value, least=1), templates, like),))
+            yield simulate.Step((simulate.AddNodes(_parse_number("add-nodes", value, least=1), templates, like),))
         elif name == "remove":
-            yield Step(tuple(_parse_removals(value)))
+            yield simulate.Step(tuple(_parse_removals(value)))
         else:
-            yield Step((_MAKERS[name](value),))
+            yield simulate.Step((_MAKERS[name](value),))
 
 
 def _read_file(option: str, path: str) -> bytes:
@@ -81,12 +69,12 @@ def _parse_number(option: str, text: str, *, least: int) -> int:
     return int(text)
 
 
-def _parse_removals(value: str) -> Iterator[Change]:
+def _parse_removals(value: str) -> Iterator[simulate.Change]:
     if Path(value).is_file() or value == "-":
         for obj in read_objects(_read_file("--remove", value), value):
-            yield Remove(obj.kind, obj.metadata.namespace, obj.metadata.name)
+            yield simulate.Remove(obj.kind, obj.metadata.namespace, obj.metadata.name)
     else:
-        yield Remove(*_parse_target("--remove", value, "neither a file nor KIND/NAME nor NAMESPACE/KIND/NAME"))
+        yield simulate.Remove(*_parse_target("--remove", value, "neither a file nor KIND/NAME nor NAMESPACE/KIND/NAME"))
 
 
 def _parse_target(option: str, text: str, problem: str) -> tuple[str, str, str]:
@@ -115,44 +103,44 @@ def _parse_nodes(text: str) -> tuple[str, ...]:
     return names
 
 
-def _parse_taint(value: str) -> Change:
+def _parse_taint(value: str) -> simulate.Change:
     found = _TAINT.fullmatch(value)
     if found is None or found["effect"] not in EFFECTS:
         raise click.UsageError(
             f"--taint: {value!r} is not of the form NODES=KEY=VALUE:EFFECT with an effect of {', '.join(EFFECTS)}"
         )
-    return Taint(
+    return simulate.Taint(
         _parse_nodes(found["nodes"]), NodeTaint(key=found["key"], value=found["value"] or "", effect=found["effect"])
     )
 
 
-def _parse_untaint(value: str) -> Change:
+def _parse_untaint(value: str) -> simulate.Change:
     found = _TAINT.fullmatch(value)
     if found is None or found["effect"] not in (None, *EFFECTS):
         raise click.UsageError(f"--untaint: {value!r} is not of the form NODES=KEY or NODES=KEY:EFFECT")
-    return Untaint(_parse_nodes(found["nodes"]), found["key"], found["effect"] or "")
+    return simulate.Untaint(_parse_nodes(found["nodes"]), found["key"], found["effect"] or "")
 
 
-def _parse_label(value: str) -> Change:
+def _parse_label(value: str) -> simulate.Change:
     found = _LABEL.fullmatch(value)
     if found is None:
         raise click.UsageError(f"--label: {value!r} is not of the form NODES=KEY=VALUE or NODES=KEY-")
-    return Label(_parse_nodes(found["nodes"]), found["key"], None if found["away"] else found["value"])
+    return simulate.Label(_parse_nodes(found["nodes"]), found["key"], None if found["away"] else found["value"])
 
 
-def _parse_scale(value: str) -> Change:
+def _parse_scale(value: str) -> simulate.Change:
     target, _, number = value.rpartition("=")
     found = _parse_target("--scale", target, "not of the form KIND/NAME=N or NAMESPACE/KIND/NAME=N")
     return Scale(*found, _parse_number("scale", number, least=0))
 
 
-_MAKERS: dict[str, Callable[[str], Change]] = {
-    "drain": lambda value: Drain(_parse_nodes(value)),
+_MAKERS: dict[str, Callable[[str], simulate.Change]] = {
+    "drain": lambda value: simulate.Drain(_parse_nodes(value)),
     "scale": _parse_scale,
-    "cordon": lambda value: Cordon(_parse_nodes(value)),
-    "uncordon": lambda value: Cordon(_parse_nodes(value), unschedulable=False),
+    "cordon": lambda value: simulate.Cordon(_parse_nodes(value)),
+    "uncordon": lambda value: simulate.Cordon(_parse_nodes(value), unschedulable=False),
     "taint": _parse_taint,
     "untaint": _parse_untaint,
     "label": _parse_label,
-    "remove_node": lambda value: RemoveNodes(_parse_nodes(value)),
+    "remove_node": lambda value: simulate.RemoveNodes(_parse_nodes(value)),
 }

@@ -38,22 +38,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import Quantity
 from mooring.client import key_of
-from mooring.controllers.autoscaling.replica_counts import (
-    Measures,
-    NoMeasureError,
-    Proposal,
-    ScalingHistory,
-    ScalingRequest,
-    ScalingTolerance,
-    apply_behavior,
-    propose_by_total,
-    propose_by_usage,
-    propose_by_value_per_pod,
-    read_annotated_usage,
-    read_annotated_value,
-    read_api_usage,
-    sum_requests_by_pod,
-)
+from mooring.controllers.autoscaling import replica_counts
 from mooring.controllers.conditions import build_condition, find_condition
 from mooring.controllers.controller import Context, Controller, index_by_namespace
 
@@ -85,7 +70,7 @@ def find_metric_source(metric: MetricSpec) -> tuple[str, Any]:
         source = getattr(metric, field)
         if source is not None:
             return field, source
-    raise NoMeasureError(f'the metric source type "{metric.type}" has no source')
+    raise replica_counts.NoMeasureError(f'the metric source type "{metric.type}" has no source')
 
 
 def resource_and_container(metric: MetricSpec) -> tuple[str, str]:
@@ -106,7 +91,7 @@ def describe_metric(metric: MetricSpec) -> str:
     return f"{field} metric {source.metric.name}"
 
 
-def build_metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
+def build_metric_status(metric: MetricSpec, proposal: replica_counts.Proposal) -> MetricStatus:
     """Return the entry of a metric in an autoscaler's status, with its current value."""
     field, source = find_metric_source(metric)
     average = Quantity.parse(f"{proposal.average}m")
@@ -146,7 +131,7 @@ class HorizontalPodAutoscalerController(Controller):
         self._pods = context.informers.of(Pod)
         self._by_namespace = index_by_namespace(self._pods)
         self._recorder = context.recorder("horizontal-pod-autoscaler")
-        self._histories: dict[str, ScalingHistory] = {}
+        self._histories: dict[str, replica_counts.ScalingHistory] = {}
         self._autoscalers.add_handler(added=self.enqueue, updated=self._enqueue_updated, deleted=self._drop_history)
 
     def _enqueue_updated(self, old: HorizontalPodAutoscaler, new: HorizontalPodAutoscaler) -> None:
@@ -178,7 +163,7 @@ class HorizontalPodAutoscalerController(Controller):
         try:
             target = await self._read_named_object(reference, namespace)
             scale = await self.client.get_scale(type(target), reference.name, namespace)
-        except (StatusError, NoMeasureError) as error:
+        except (StatusError, replica_counts.NoMeasureError) as error:
             message = f"the HPA controller was unable to get the target's current scale: {error}"
             self._recorder.event(owner, "Warning", "FailedGetScale", str(error))
             set_condition(status, ABLE, ("False", "FailedGetScale", message), now)
@@ -193,7 +178,7 @@ class HorizontalPodAutoscalerController(Controller):
         kind = self.client.scheme.kind(reference.api_version or "v1", reference.kind)
         if kind is None:
             where = f"{reference.api_version}, Kind={reference.kind}"
-            raise NoMeasureError(f'no matches for kind "{reference.kind}" in version "{where}"')
+            raise replica_counts.NoMeasureError(f'no matches for kind "{reference.kind}" in version "{where}"')
         found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
         return found
 
@@ -213,11 +198,11 @@ class HorizontalPodAutoscalerController(Controller):
         proposed = await self._propose_replicas(state)
         if proposed is None:
             return current
-        history = self._histories.setdefault(state.key, ScalingHistory())
+        history = self._histories.setdefault(state.key, replica_counts.ScalingHistory())
         if not history.recommended:
             history.recommended.append((state.now.timestamp(), current))
-        request = ScalingRequest(current, proposed, least, spec.max_replicas, state.now.timestamp())
-        decision = apply_behavior(spec.behavior, history, request)
+        request = replica_counts.ScalingRequest(current, proposed, least, spec.max_replicas, state.now.timestamp())
+        decision = replica_counts.apply_behavior(spec.behavior, history, request)
         set_condition(state.status, ABLE, ("True", *decision.able), state.now)
         set_condition(state.status, LIMITED, decision.limited, state.now)
         return decision.replicas
@@ -231,7 +216,7 @@ class HorizontalPodAutoscalerController(Controller):
         for metric in state.owner.spec.metrics:
             try:
                 proposal = await self._propose_for_metric(state, metric)
-            except (NoMeasureError, StatusError) as error:
+            except (replica_counts.NoMeasureError, StatusError) as error:
                 reason = f"FailedGet{metric.type}Metric" if metric.type in _TYPES else "InvalidMetricSourceType"
                 message = f"the HPA was unable to compute the replica count: {error}"
                 first_failure = first_failure or (reason, message)
@@ -249,30 +234,32 @@ class HorizontalPodAutoscalerController(Controller):
         state.reason = f"{name} above target" if replicas > current else "All metrics below target"
         return replicas
 
-    async def _propose_for_metric(self, state: _AutoscalerState, metric: MetricSpec) -> Proposal:
+    async def _propose_for_metric(self, state: _AutoscalerState, metric: MetricSpec) -> replica_counts.Proposal:
         current, tolerance = state.scale.spec.replicas, _read_tolerance(state.owner)
         field, source = find_metric_source(metric)
         target: MetricTarget = source.target
         if field in ("object", "external"):
             value = await self._read_workload_value(state, metric)
             if target.value is not None:
-                return propose_by_total(state.pods, value, current, target.value.milli_value(), tolerance)
+                return replica_counts.propose_by_total(
+                    state.pods, value, current, target.value.milli_value(), tolerance
+                )
             if target.average_value is None:
-                raise NoMeasureError("the target has neither a value nor an average value")
-            return propose_by_value_per_pod(
+                raise replica_counts.NoMeasureError("the target has neither a value nor an average value")
+            return replica_counts.propose_by_value_per_pod(
                 value, state.scale.status.replicas, target.average_value.milli_value(), tolerance
             )
         resource, container = resource_and_container(metric)
         measures = await self._read_pod_usage(state, metric)
         requests: dict[str, int] | None = None
         if target.average_utilization is not None:
-            requests = sum_requests_by_pod(state.pods, resource, container)
+            requests = replica_counts.sum_requests_by_pod(state.pods, resource, container)
             wanted = target.average_utilization
         elif target.average_value is not None:
             wanted = target.average_value.milli_value()
         else:
-            raise NoMeasureError("the target has neither an average value nor a utilization")
-        return propose_by_usage(
+            raise replica_counts.NoMeasureError("the target has neither an average value nor a utilization")
+        return replica_counts.propose_by_usage(
             state.pods,
             measures,
             current,
@@ -283,13 +270,13 @@ class HorizontalPodAutoscalerController(Controller):
             requests=requests,
         )
 
-    async def _read_pod_usage(self, state: _AutoscalerState, metric: MetricSpec) -> Measures:
+    async def _read_pod_usage(self, state: _AutoscalerState, metric: MetricSpec) -> replica_counts.Measures:
         resource, container = resource_and_container(metric)
         name = metric.pods.metric.name if metric.pods is not None else resource
-        found = read_annotated_usage(state.pods, state.target.metadata, name, container)
+        found = replica_counts.read_annotated_usage(state.pods, state.target.metadata, name, container)
         if found or metric.pods is not None:
             return found
-        return await read_api_usage(
+        return await replica_counts.read_api_usage(
             self.client, state.owner.metadata.namespace, state.scale.status.selector, name, container
         )
 
@@ -299,9 +286,9 @@ class HorizontalPodAutoscalerController(Controller):
             described = await self._read_named_object(metric.object.described_object, metadata.namespace)
             metadata = described.metadata
         name = find_metric_source(metric)[1].metric.name
-        value = read_annotated_value(metadata, name)
+        value = replica_counts.read_annotated_value(metadata, name)
         if value is None:
-            raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
+            raise replica_counts.NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
         return value
 
     async def _scale_target(self, state: _AutoscalerState, wanted: int) -> None:
@@ -325,15 +312,15 @@ class HorizontalPodAutoscalerController(Controller):
         message = f"the HPA controller was able to update the target scale to {wanted}"
         set_condition(status, ABLE, ("True", "SucceededRescale", message), state.now)
         status.last_scale_time = times.to_seconds(state.now)
-        history = self._histories.setdefault(state.key, ScalingHistory())
+        history = self._histories.setdefault(state.key, replica_counts.ScalingHistory())
         history.changed.append((state.now.timestamp(), wanted - current))
 
 
-def _read_tolerance(owner: HorizontalPodAutoscaler) -> ScalingTolerance:
+def _read_tolerance(owner: HorizontalPodAutoscaler) -> replica_counts.ScalingTolerance:
     behavior = owner.spec.behavior
     rules = (behavior.scale_up, behavior.scale_down) if behavior is not None else (None, None)
     up, down = (
         each.tolerance.as_approximate_float() if each is not None and each.tolerance is not None else 0.1
         for each in rules
     )
-    return ScalingTolerance(up, down)
+    return replica_counts.ScalingTolerance(up, down)

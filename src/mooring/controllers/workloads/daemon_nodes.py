@@ -7,17 +7,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from mooring.api.core_v1 import (
-    Affinity,
-    Node,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    PodSpec,
-    Toleration,
-)
+from mooring.api import core_v1
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 
@@ -34,7 +24,7 @@ _NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 _TURN_SECONDS = 0.02
 
 
-def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
+def daemon_tolerations(spec: core_v1.PodSpec) -> list[core_v1.Toleration]:
     """Return a template's tolerations, and those that every pod of a DaemonSet has."""
     added = [*_TOLERATED, *([_NETWORK] if spec.host_network else [])]
     kept = [
@@ -42,7 +32,7 @@ def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
         for each in spec.tolerations
         if each.expression or (each.operator, each.value) != ("Exists", "") or (each.key, each.effect) not in added
     ]
-    return [*kept, *(Toleration(key=key, operator="Exists", effect=effect) for key, effect in added)]
+    return [*kept, *(core_v1.Toleration(key=key, operator="Exists", effect=effect) for key, effect in added)]
 
 
 class Suitability(NamedTuple):
@@ -58,7 +48,7 @@ class Suitability(NamedTuple):
 class DaemonPlacement:
     """Decides, for one DaemonSet template, on which nodes pods should run."""
 
-    def __init__(self, spec: PodSpec, options: ConstraintOptions) -> None:
+    def __init__(self, spec: core_v1.PodSpec, options: ConstraintOptions) -> None:
         self._node_name = spec.node_name
         self._affinity = node_selector.required_affinity(spec, options)
         self._tolerations = tolerations.index_tolerations(daemon_tolerations(spec), options)
@@ -67,7 +57,7 @@ class DaemonPlacement:
         """Operators in the template's affinity that are not evaluated, because their gate is off."""
         self._suitabilities: dict[tuple[str, str], Suitability] = {}
 
-    def evaluate(self, node: Node) -> Suitability:
+    def evaluate(self, node: core_v1.Node) -> Suitability:
         """Return whether a pod should run on the node, and whether a running one may stay."""
         key = (node.metadata.uid, node.metadata.resource_version)
         suitability = self._suitabilities.get(key)
@@ -75,7 +65,7 @@ class DaemonPlacement:
             suitability = self._suitabilities[key] = self._evaluate_uncached(node)
         return suitability
 
-    async def evaluate_all(self, nodes: Iterable[Node], clock: Callable[[], float] = perf_counter) -> None:
+    async def evaluate_all(self, nodes: Iterable[core_v1.Node], clock: Callable[[], float] = perf_counter) -> None:
         """Evaluate nodes and cache the results; other controllers run every 20 ms, as CEL may be expensive."""
         until = clock() + _TURN_SECONDS
         for node in nodes:
@@ -84,7 +74,7 @@ class DaemonPlacement:
                 await asyncio.sleep(0)
                 until = clock() + _TURN_SECONDS
 
-    def _evaluate_uncached(self, node: Node) -> Suitability:
+    def _evaluate_uncached(self, node: core_v1.Node) -> Suitability:
         name, labels = node.metadata.name, node.metadata.labels
         if self._node_name not in ("", name) or not self._possible.matches(labels, name):
             return Suitability(should_run=False, may_stay=False)
@@ -96,26 +86,26 @@ class DaemonPlacement:
         return Suitability(should_run=is_evaluated, may_stay=True, is_evaluated=is_evaluated)
 
 
-def affects_placement(old: Node | None, new: Node | None) -> bool:
+def affects_placement(old: core_v1.Node | None, new: core_v1.Node | None) -> bool:
     """Return whether an added, updated or deleted node may change where pods of DaemonSets run."""
     if old is None or new is None:
         return True
     return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints
 
 
-def pin_spec_to_node(spec: PodSpec, node: str) -> PodSpec:
+def pin_spec_to_node(spec: core_v1.PodSpec, node: str) -> core_v1.PodSpec:
     """Return the template's spec with affinity to the node's name in place of its node affinity."""
-    by_name = NodeSelectorRequirement(key=node_selector.NAME_FIELD, operator="In", values=[node])
-    affinity = spec.affinity or Affinity()
-    given = affinity.node_affinity or NodeAffinity()
-    required = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])
+    by_name = core_v1.NodeSelectorRequirement(key=node_selector.NAME_FIELD, operator="In", values=[node])
+    affinity = spec.affinity or core_v1.Affinity()
+    given = affinity.node_affinity or core_v1.NodeAffinity()
+    required = core_v1.NodeSelector(node_selector_terms=[core_v1.NodeSelectorTerm(match_fields=[by_name])])
     pinned = structs.replace(given, required_during_scheduling_ignored_during_execution=required)
     return structs.replace(
         spec, affinity=structs.replace(affinity, node_affinity=pinned), tolerations=daemon_tolerations(spec)
     )
 
 
-def target_node_of(pod: Pod) -> str:
+def target_node_of(pod: core_v1.Pod) -> str:
     """Return the node that a DaemonSet's pod is bound to, else the one in its affinity, else an empty string."""
     if pod.spec.node_name:
         return pod.spec.node_name

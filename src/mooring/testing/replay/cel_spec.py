@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mooring.cel import types
 from mooring.cel.environment import Environment, Program
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.bindings import BINDINGS
@@ -26,26 +27,7 @@ from mooring.cel.ext.sets import SETS
 from mooring.cel.ext.strings import strings
 from mooring.cel.library import Function, Library, Overload
 from mooring.cel.standard import STANDARD
-from mooring.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    TYPE,
-    UINT,
-    Type,
-    list_of,
-    map_of,
-    opaque,
-    optional_of,
-    param,
-    type_of,
-)
+from mooring.cel.types import Type
 from mooring.cel.values import TypeValue, UInt, from_key, map_of_pairs, runtime_type
 from mooring.testing.replay import Result, read_json, report_wrong_form
 
@@ -62,19 +44,19 @@ LIBRARIES = (
     *NETWORK,
 )
 _SCALARS = {
-    "bool": BOOL,
-    "int": INT,
-    "uint": UINT,
-    "double": DOUBLE,
-    "string": STRING,
-    "bytes": BYTES,
-    "null_type": NULL,
-    "dyn": DYN,
-    "type": TYPE,
-    "google.protobuf.Timestamp": TIMESTAMP,
-    "google.protobuf.Duration": DURATION,
-    "timestamp": TIMESTAMP,
-    "duration": DURATION,
+    "bool": types.BOOL,
+    "int": types.INT,
+    "uint": types.UINT,
+    "double": types.DOUBLE,
+    "string": types.STRING,
+    "bytes": types.BYTES,
+    "null_type": types.NULL,
+    "dyn": types.DYN,
+    "type": types.TYPE,
+    "google.protobuf.Timestamp": types.TIMESTAMP,
+    "google.protobuf.Duration": types.DURATION,
+    "timestamp": types.TIMESTAMP,
+    "duration": types.DURATION,
 }
 _LEFT_OUT = {
     (
@@ -155,15 +137,15 @@ def read_type(text: str) -> Type:
     """Parse a type such as `map(string, list(T))`; a single capital letter is a type parameter."""
     name, bracket, inner = text.partition("(")
     if not bracket:
-        return _SCALARS[name] if name in _SCALARS else param(name) if len(name) == 1 else opaque(name)
+        return _SCALARS[name] if name in _SCALARS else types.param(name) if len(name) == 1 else types.opaque(name)
     params = [read_type(part) for part in _split(inner.removesuffix(")"))]
     builders: dict[str, Callable[..., Type]] = {
-        "list": list_of,
-        "map": map_of,
-        "optional_type": optional_of,
-        "type": type_of,
+        "list": types.list_of,
+        "map": types.map_of,
+        "optional_type": types.optional_of,
+        "type": types.type_of,
     }
-    return builders[name](*params) if name in builders else opaque(name, *params)
+    return builders[name](*params) if name in builders else types.opaque(name, *params)
 
 
 def _split(text: str) -> list[str]:
