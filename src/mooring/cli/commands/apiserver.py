@@ -12,6 +12,7 @@ from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.cli.support.control_plane import START_ERRORS, with_advisor
 from mooring.cli.support.flags import NEW_FILE, Duration, LogFlags, group_flags, log_flags
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.process_settings import StopSignal, collect_garbage_less
 from mooring.cli.support.server_flags import server_flags
 
@@ -94,10 +95,8 @@ def apiserver(
         limits=limits,
         shutdown_delay=shutdown_delay_duration,
     )
-    try:
+    with report_errors(*START_ERRORS):
         uvloop.run(_serve(config))
-    except START_ERRORS as error:
-        raise click.ClickException(str(error)) from error
 
 
 async def _serve(config: ServerConfig) -> None:

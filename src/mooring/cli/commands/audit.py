@@ -26,7 +26,7 @@ from mooring.cli.support.cluster_source import (
 )
 from mooring.cli.support.flags import FILE, MANIFESTS, NEW_FILE
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.output import output_option, paint, print_data, print_lines
+from mooring.cli.support.output import output_option, paint, print_data, print_lines, report_errors
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.release_audit import ReleaseQuestion, print_audit
 
@@ -155,7 +155,7 @@ def audit(
         current, notes = live_component(source)
     elif snapshot is not None:
         current, notes = snapshot_component(snapshot, running)
-    try:
+    with report_errors(QuestionError, SchemeError, usage=True):
         config = parse_runtime_config(runtime_config)
         question = ask(
             current,
@@ -172,8 +172,6 @@ def audit(
         check_readable(snapshot)
         show_left_out(snapshot)
         found = _audit_cluster(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
-    except (QuestionError, SchemeError) as error:
-        raise click.UsageError(str(error)) from error
     printed = {str(note) for note in snapshot.notes}  # by `source.read`
     for note in (*notes, *found.notes):
         if note not in printed and "are left out: not allowed" not in note:

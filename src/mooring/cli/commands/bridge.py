@@ -16,7 +16,7 @@ from mooring.base.metrics import build_registry
 from mooring.base.version import BINARY
 from mooring.cli.support.flags import FILE_OR_STDIN, LogFlags, kubeconfig_flags, worker_flags
 from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
-from mooring.cli.support.output import output_option, print_data, print_table
+from mooring.cli.support.output import output_option, print_data, print_table, report_errors
 
 if TYPE_CHECKING:
     from mooring.client import LeaseTimes
@@ -73,7 +73,7 @@ def bridge(
     from mooring.client import ClientError, LeaseTimes
 
     log.configure()
-    try:
+    with report_errors(ClientError, StatusError, OSError):
         if check:
             sys.exit(asyncio.run(_check_cluster(reach, namespace, output)))
         run_with_restarts(
@@ -86,8 +86,6 @@ def bridge(
                 listen=listen,
             )
         )
-    except (ClientError, StatusError, OSError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 async def _check_cluster(reach: tuple[str | None, str], namespace: str, output: str) -> int:

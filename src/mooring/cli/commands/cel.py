@@ -19,7 +19,7 @@ from mooring.cel.environment import Program
 from mooring.cel.errors import EvaluationError
 from mooring.cel.values import Duration, Optional, Timestamp, from_key
 from mooring.cli.support.flags import group_flags
-from mooring.cli.support.output import output_option, print_data, print_table
+from mooring.cli.support.output import output_option, print_data, print_table, report_errors
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT, Environments
 
 _ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
@@ -198,10 +198,8 @@ def _read_inputs(file: IO[bytes] | None, environments: Environments) -> Iterator
         yield "(empty)", {"labels": {}} if environments is NODE else {"key": "", "value": "", "effect": ""}
         return
     name = getattr(file, "name", "input")
-    try:
+    with report_errors(yaml.YAMLError, UnicodeDecodeError, RecursionError, prefix=f"{name}: neither JSON nor YAML: "):
         documents = list(yaml.load_all(file, Loader=_Loader))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise click.ClickException(f"{name}: neither JSON nor YAML: {error}") from error
     found = [each for document in documents for each in _list_items(document)]
     read = _read_node if environments is NODE else _read_taints
     for index, each in enumerate(found):

@@ -25,6 +25,7 @@ from mooring.cli.support.cluster_source import (
     scheduler_flags,
 )
 from mooring.cli.support.dashboard_process import READY
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.process_settings import StopSignal, collect_garbage_less, defer_collection, read_until_end
 from mooring.cli.support.simulation_settings import settings_of
 
@@ -74,11 +75,8 @@ def dashboard(
     access = _access(source, running, scheduler, allow_changes=allow_changes)
     if browser is None:
         browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))
-    try:
-        with defer_collection():
-            asyncio.run(_serve(access, port, browser=browser, while_stdin=while_stdin))
-    except OSError as error:
-        raise click.ClickException(str(error)) from error
+    with report_errors(OSError), defer_collection():
+        asyncio.run(_serve(access, port, browser=browser, while_stdin=while_stdin))
 
 
 def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoice, *, allow_changes: bool) -> "Access":
@@ -103,7 +101,7 @@ async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: boo
     from mooring.dashboard.server import DashboardServer
 
     stop = StopSignal()
-    try:
+    with report_errors(ClientError):
         async with DashboardServer(access, port=port) as server:
             click.echo(f"{READY}{server.url}")
             click.echo("It is for this machine only. Ctrl-C stops it.", err=True)
@@ -112,8 +110,6 @@ async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: boo
             reading = asyncio.create_task(_wait_until_read(server.cluster), name="wait until the cluster is read")
             await stop.run_until_stopped(read_until_end(sys.stdin) if while_stdin else asyncio.Event().wait())
             reading.cancel()
-    except ClientError as error:
-        raise click.ClickException(str(error)) from error
 
 
 async def _wait_until_read(cluster: "Watching") -> None:

@@ -10,6 +10,7 @@ import click
 import mooring
 from mooring.base import logs
 from mooring.cli.support.demo_guide import ANYWHERE, NOWHERE, DemoError, Guide
+from mooring.cli.support.output import report_errors
 
 _PAUSE_SECONDS = 4.0
 _GATE = "TaintTolerationComparisonOperators"
@@ -34,10 +35,8 @@ def demo(*, fast: bool, verbose: int) -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mooring-demo-") as folder:
         guide = Guide(_find_examples(), Path(folder), 0.0 if fast else _PAUSE_SECONDS)
-        try:
+        with report_errors(DemoError):
             asyncio.run(_play(guide))
-        except DemoError as error:
-            raise click.ClickException(str(error)) from error
     click.echo(f"\nThat took {time.monotonic() - began:.0f} s. Now try `mooring up --nodes 5`, with kubectl beside it.")
 
 

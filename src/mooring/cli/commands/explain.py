@@ -25,7 +25,7 @@ from mooring.cli.support.cluster_source import (
     snapshot_component,
 )
 from mooring.cli.support.flags import FILE_OR_STDIN
-from mooring.cli.support.output import name_as_called, output_option, paint, print_data
+from mooring.cli.support.output import name_as_called, output_option, paint, print_data, report_errors
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.simulation_settings import pool_facts, pool_objects, pool_option, read_pools, settings_of
 
@@ -204,12 +204,10 @@ class _Question(msgspec.Struct, frozen=True):
         from mooring.advisor.snapshot import SnapshotError
 
         namespace = self.namespace or self.source.namespace
-        try:
+        with report_errors(NotThereError, SnapshotError):
             if self.file is None:
                 return snapshot, find_subject(snapshot, self.kind, namespace, self.name, settings.admission)
             return read_subject(snapshot, self.file, namespace, settings.admission)
-        except (NotThereError, SnapshotError) as error:
-            raise click.ClickException(str(error)) from error
 
     def _read_events(self, subject: "Subject") -> Sequence[str]:
         from mooring.advisor.snapshot.events import warnings_about
@@ -273,7 +271,7 @@ async def _explain_changes(question: _Question) -> None:
     from mooring.advisor.snapshot.following import follow_snapshots
 
     before = None
-    try:
+    with report_errors(SnapshotError):
         async with question.source.client() as client:
             async for snapshot in follow_snapshots(
                 client, question.source.origin, _explained_kinds(), _PAUSE_SECONDS, question.source.namespace
@@ -287,5 +285,3 @@ async def _explain_changes(question: _Question) -> None:
                 before = found
                 if getattr(found, "state", "") == "Scheduled":
                     return
-    except SnapshotError as error:
-        raise click.ClickException(str(error)) from error

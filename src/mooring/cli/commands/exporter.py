@@ -10,6 +10,7 @@ from mooring.base.metrics import build_registry
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.flags import Duration, LogFlags, worker_flags
 from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.process_settings import StopSignal, collect_garbage_less, defer_collection
 from mooring.cli.support.simulation_settings import settings_of
 
@@ -46,11 +47,8 @@ def exporter(
         raise click.UsageError("the exporter needs a live cluster: --from and --data-dir name none")
     if listen[1] < 0:
         raise click.UsageError("--port: the exporter needs a port; 0 is any free one")
-    try:
-        with defer_collection():
-            asyncio.run(_serve(source, running, scheduler, listen, interval))
-    except OSError as error:
-        raise click.ClickException(str(error)) from error
+    with report_errors(OSError), defer_collection():
+        asyncio.run(_serve(source, running, scheduler, listen, interval))
 
 
 async def _serve(
@@ -69,7 +67,7 @@ async def _serve(
     )
     registry = build_registry(running)
     stop = StopSignal()
-    try:
+    with report_errors(ClientError):
         async with Watching(access) as cluster:
             found = Exporter(cluster, interval)
             registry.register(found)
@@ -80,5 +78,3 @@ async def _serve(
                 ended = await stop.run_until_stopped(found.run())
                 if ended is not None:
                     raise click.ClickException(ended.result())
-    except ClientError as error:
-        raise click.ClickException(str(error)) from error

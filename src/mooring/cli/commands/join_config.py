@@ -14,6 +14,7 @@ import click
 
 from mooring.cli.support.cluster_source import ClusterSource
 from mooring.cli.support.flags import NEW_FOLDER, kubeconfig_flags
+from mooring.cli.support.output import report_errors
 
 if TYPE_CHECKING:
     from mooring.client import Client
@@ -125,12 +126,10 @@ def _write_files(folder: Path, server: str, authority: bytes, token: str, kubele
         "contexts": [{"name": "mooring", "context": {"cluster": "mooring", "user": "joining"}}],
         "current-context": "mooring",
     }
-    try:
+    with report_errors(PkiError):
         write_private(folder / "ca.crt", authority)
         write_private(folder / "bootstrap.kubeconfig", yaml.safe_dump(bootstrap, sort_keys=False).encode())
         write_private(folder / "kubelet.yaml", yaml.safe_dump(kubelet, sort_keys=False).encode())
-    except PkiError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _format_kubelet_command(folder: Path, name: str) -> str:

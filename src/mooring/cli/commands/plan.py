@@ -22,7 +22,7 @@ from mooring.cli.support.cluster_source import (
     snapshot_component,
 )
 from mooring.cli.support.flags import MANIFESTS, VerdictCommand
-from mooring.cli.support.output import output_option, paint, print_data, print_lines
+from mooring.cli.support.output import output_option, paint, print_data, print_lines, report_errors
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
@@ -67,7 +67,7 @@ def plan(
     from mooring.advisor.plan import reports
     from mooring.advisor.simulate import ScenarioError, kinds_to_read
 
-    try:
+    with report_errors(ScenarioError, usage=True):
         objects = _read_manifests(paths)
         with defer_collection(), SimulationProgress() as report:
             snapshot = source.read(kinds_to_read(), raw=bool(pools))
@@ -80,8 +80,6 @@ def plan(
                 dry_run=lambda obj: answers.get(id(obj)),
                 report=report,
             )
-    except ScenarioError as problem:
-        raise click.UsageError(str(problem)) from problem
     show_notes([*notes, *found.notes])
     if output in ("json", "yaml"):
         print_data(found.tree(), output)

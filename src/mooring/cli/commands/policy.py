@@ -10,7 +10,7 @@ import click
 
 from mooring.cli.support.cluster_source import show_notes
 from mooring.cli.support.flags import FILE_OR_FOLDER, MANIFESTS
-from mooring.cli.support.output import output_option, print_data, print_table
+from mooring.cli.support.output import output_option, print_data, print_table, report_errors
 
 _COLOURS = {"denied": "red", "unknown": "yellow", "warned": "yellow", "changed": "cyan"}
 
@@ -68,10 +68,8 @@ def test(
 
     who = UserInfo(username=user, groups=[*groups, "system:authenticated"]) if user else None
     asked = PolicyTest(files, operation.upper(), old_files, who, namespace)
-    try:
+    with report_errors(PolicyTestError, SnapshotError, usage=True):
         results = [*asked.run(sys.stdin.buffer)]
-    except (PolicyTestError, SnapshotError) as error:
-        raise click.UsageError(str(error)) from error
     show_notes(asked.notes)
     denied = sum(each.result == "denied" for each in results)
     if output == "table":

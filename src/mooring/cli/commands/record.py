@@ -9,6 +9,7 @@ import click
 
 from mooring.cli.support.cluster_source import ClusterSource
 from mooring.cli.support.flags import NEW_FILE, Duration, kubeconfig_flags
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.process_settings import StopSignal
 
 if TYPE_CHECKING:
@@ -49,10 +50,8 @@ def record(
             f"To go on with this recording later: --secret {secret} (keep it private: with it, names can be guessed)",
             err=True,
         )
-    try:
+    with report_errors(TraceError, OSError):
         trace = TraceFile(file)
-    except (TraceError, OSError) as problem:
-        raise click.ClickException(str(problem)) from problem
     recorder = Recorder(trace.write, trace.now, pseudonyms)
     recorder.restore_state(trace.earlier)
     try:

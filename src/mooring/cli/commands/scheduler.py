@@ -10,6 +10,7 @@ from mooring.base.component import Component
 from mooring.base.metrics import build_registry
 from mooring.cli.support.flags import NEW_FILE, LogFlags, component_flags, kubeconfig_flags, worker_flags
 from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
+from mooring.cli.support.output import report_errors
 from mooring.client import ClientError, connect, user_agent
 from mooring.client.template_parts import TemplateParts
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
@@ -58,14 +59,12 @@ def scheduler(
       mooring scheduler --config scheduler.yaml --leader-elect --port 0 -v
     """
     log.configure()
-    try:
+    with report_errors(SchedulerConfigError, PluginError, ClientError, OSError):
         config = _read_config(config_path, scheduler_name, leader_elect, lease_times)
         options = for_component(running)
         kubeconfig, context = reach
         reach = kubeconfig or config.kubeconfig or None, context
         run_with_restarts(lambda: _run_scheduler(config, options, build_registry(running), reach, listen))
-    except (SchedulerConfigError, PluginError, ClientError, OSError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _read_config(

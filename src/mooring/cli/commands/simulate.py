@@ -26,7 +26,7 @@ from mooring.cli.support.cluster_source import (
     snapshot_component,
 )
 from mooring.cli.support.flags import FILE, NEW_FILE
-from mooring.cli.support.output import output_option, print_data, print_lines, print_result, write_page
+from mooring.cli.support.output import output_option, print_data, print_lines, print_result, report_errors, write_page
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
@@ -169,7 +169,7 @@ def simulate(
         compare_replays(words, output)
         return
     wanted = [_parse_condition(text) for text in conditions]
-    try:
+    with report_errors(package.ScenarioError):
         templates = read_nodes(template.read_bytes(), str(template)) if template is not None else ()
         scenario, cluster = _read_scenario(scenario_path)
         scenario = replace(
@@ -203,8 +203,6 @@ def simulate(
                 second = package.simulate(snapshot, scenario, other, report=report)
                 comparison = package.compare_results(result, second)
                 result = structs.replace(result, comparison=comparison, is_complete=second.is_complete)
-    except package.ScenarioError as problem:
-        raise click.ClickException(str(problem)) from problem
     if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
         from mooring.advisor.simulate.html import render_page
 
@@ -241,10 +239,8 @@ def _print_consolidation(
 def _parse_condition(text: str) -> "Condition":
     from mooring.advisor.simulate.results import ConditionError, parse_condition
 
-    try:
+    with report_errors(ConditionError, prefix="--fail-if: ", usage=True):
         return parse_condition(text)
-    except ConditionError as problem:
-        raise click.UsageError(f"--fail-if: {problem}") from problem
 
 
 def _read_scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
@@ -312,14 +308,12 @@ def _settings_to_compare(text: str | None, running: Component, scheduler: Schedu
         if not path.is_file():
             raise click.UsageError(f"--compare-with: {text} is neither a file nor of the form GATE=true,GATE=false")
         return settings_of(running, scheduler_choice(running, path), f"the configuration {path}")
-    try:
+    with report_errors(GateError, VersionError, prefix="--compare-with: ", usage=True):
         other = component.resolve(
             gates=text,
             emulation=str(running.versions.emulation),
             min_compatibility=str(running.versions.min_compatibility),
         )
-    except (GateError, VersionError) as problem:
-        raise click.UsageError(f"--compare-with: {problem}") from problem
     return settings_of(other, scheduler, text)
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from mooring.cli.support.cluster_source import ClusterSource, show_notes, snapshot_component
 from mooring.cli.support.flags import FILE, MANIFESTS, NEW_FILE, LogFlags, log_flags, split_names
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.process_settings import cores, defer_collection
 from mooring.cli.support.server_flags import server_flags
 from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess
@@ -164,7 +165,5 @@ def _conflict(
 def _read_programs(path: Path, data_dir: Path) -> "Programs":
     from mooring.controllers.programs.file import ProgramsError, read
 
-    try:
+    with report_errors(ProgramsError, prefix="--programs ", usage=True):
         return read(path, data_dir)
-    except ProgramsError as error:
-        raise click.UsageError(f"--programs {error}") from error

@@ -31,7 +31,7 @@ from mooring.cli.support.flags import (
     group_flags,
     kubeconfig_flags,
 )
-from mooring.cli.support.output import name_as_called
+from mooring.cli.support.output import name_as_called, report_errors
 from mooring.cli.support.process_settings import cores
 
 if TYPE_CHECKING:
@@ -186,10 +186,8 @@ def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path,
     if path is not None:
         from mooring.scheduler.deciding.engine import Engine
 
-        try:
+        with report_errors(PluginError, prefix=f"{path}: "):
             Engine(choice.profiles, features=choice.features, registry=registry)
-        except PluginError as error:
-            raise click.ClickException(f"{path}: {error}") from error
     return choice
 
 
@@ -261,10 +259,8 @@ def snapshot_component(
 
     if are_versions_given():
         return running, ()
-    try:
+    with report_errors(QuestionError):
         return component_of_snapshot(snapshot) or (component_of_dump(()) if is_cluster else (running, ()))
-    except QuestionError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def ask_server(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:

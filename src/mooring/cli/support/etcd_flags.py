@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from mooring.cli.support.flags import NEW_FILE, group_flags
+from mooring.cli.support.output import report_errors
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server, parse_servers
 
@@ -22,10 +23,8 @@ class EtcdAccess:
 
     def config(self, servers: tuple[Server, ...], prefix: str) -> EtcdConfig:
         """Build the configuration for some servers. Raise `OpenError`, and UsageError for the password file."""
-        try:
+        with report_errors(OSError, UnicodeDecodeError, prefix="--etcd-password-file: ", usage=True):
             password = self.password_file.read_text().strip() if self.password_file else ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"--etcd-password-file: {error}") from error
         return EtcdConfig(
             servers=servers,
             prefix=prefix,
@@ -54,10 +53,8 @@ def _build_etcd_config(etcd_servers: str, etcd_prefix: str, access: EtcdAccess) 
         if access != EtcdAccess() or etcd_prefix != DEFAULT_PREFIX:
             raise click.UsageError("the flags for etcd need --etcd-servers")
         return None
-    try:
+    with report_errors(OpenError, usage=True):
         return access.config(parse_servers(etcd_servers), etcd_prefix)
-    except OpenError as error:
-        raise click.UsageError(str(error)) from error
 
 
 etcd_flags = group_flags(

@@ -23,6 +23,7 @@ from mooring.base.component import Component
 from mooring.base.gates import GateError
 from mooring.base.version import BINARY, OLDEST_EMULATION, OLDEST_MIN_COMPATIBILITY, VersionError
 from mooring.cli.support import completions
+from mooring.cli.support.output import report_errors
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -142,12 +143,10 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def _resolve(emulation_version: str | None, min_compatibility_version: str | None, feature_gates: str) -> Component:
-    try:
+    with report_errors(GateError, VersionError, usage=True):
         running = component.resolve(
             gates=feature_gates, emulation=emulation_version, min_compatibility=min_compatibility_version
         )
-    except (GateError, VersionError) as error:
-        raise click.UsageError(str(error)) from error
     for warning in running.gates.warnings:
         click.echo(f"Warning: {warning}", err=True)
     return running

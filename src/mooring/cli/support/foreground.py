@@ -19,6 +19,7 @@ from mooring.apiserver.access.pki import write_private
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.cli.support.control_plane import START_ERRORS, Connect, ControlPlane, Crew, in_process
 from mooring.cli.support.dashboard_process import run_dashboard
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.process_settings import StopSignal, collect_garbage_less
 from mooring.cli.support.status_line import ObjectCounts, StatusLine, print_line
 from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess, WorkersError
@@ -51,7 +52,7 @@ class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(config: UpConfig, process: WorkerProcess | None) -> None:
     """Run a control plane until a signal arrives: print how to connect, and show its status."""
-    try:
+    with report_errors(*START_ERRORS, WorkersError, ClientError):
         nodes = (
             None if config.nodes is None else iter(_initial_nodes(config.nodes))
         )  # drop the references to created objects
@@ -63,8 +64,6 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
         elif not config.workers.is_empty:
             crew = in_process(config.workers)
         uvloop.run(_serve(config, ControlPlane(config.server, crew), nodes))
-    except (*START_ERRORS, WorkersError, ClientError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _initial_nodes(wanted: str) -> list[Node]:

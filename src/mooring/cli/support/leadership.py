@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from mooring.base import logs
 from mooring.cli.support.flags import Duration, group_flags
 from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.process_settings import collect_garbage_less
 from mooring.client import LeaseTimes
 from mooring.client.leader_election import ElectedComponent
@@ -38,10 +39,8 @@ def _build_changed_times(
 
     def change(times: LeaseTimes) -> LeaseTimes:
         defaults = zip(given, (times.duration, times.renew_deadline, times.retry_period), strict=True)
-        try:
+        with report_errors(ValueError, prefix="--leader-elect-…: ", usage=True):
             return LeaseTimes(*(default if flag is None else flag for flag, default in defaults))
-        except ValueError as problem:
-            raise click.UsageError(f"--leader-elect-…: {problem}") from problem
 
     return change
 

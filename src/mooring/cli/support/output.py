@@ -1,7 +1,8 @@
 """Output of commands: tables for people, JSON and YAML for scripts."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -78,6 +79,15 @@ _TONES: dict[str, dict[str, Any]] = {
 def paint(text: str, tone: str) -> str:
     """Return a text in the color of a tone, such as `bad` or `title`, for a terminal."""
     return click.style(text, **_TONES[tone])
+
+
+@contextmanager
+def report_errors(*kinds: type[Exception], prefix: str = "", usage: bool = False) -> Iterator[None]:
+    """Raise exceptions of these kinds as `ClickException` with their text; with `usage`, as `UsageError`."""
+    try:
+        yield
+    except kinds as error:
+        raise (click.UsageError if usage else click.ClickException)(f"{prefix}{error}") from error
 
 
 def write_page(html: str, path: Path) -> None:

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import click
 import uvloop
 
 from mooring.advisor.audit import Audit, Question
@@ -21,6 +20,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.apiserver.options import ServerConfig
 from mooring.base import logs
 from mooring.cli.support.control_plane import ControlPlane
+from mooring.cli.support.output import report_errors
 from mooring.cli.support.worker_process import WorkerConfig, WorkersError
 from mooring.cli.support.workers import Workers
 from mooring.scheduler.framework.profiles import ProfileSpec
@@ -63,8 +63,9 @@ def add_rehearsal(
     copy = RehearsalObjects(schedulers=frozenset(profile.scheduler_name for profile in profiles))
     for subject in audited_objects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
-    with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, logs.drop_lines_of("mooring"):
-        try:
-            return uvloop.run(rehearse(audit, copy, partial(_run_plane, question, profiles), Path(folder), seconds))
-        except (StoreError, WorkersError, OSError, TimeoutError) as error:
-            raise click.ClickException(f"the rehearsal failed: {error}") from error
+    with (
+        tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder,
+        logs.drop_lines_of("mooring"),
+        report_errors(StoreError, WorkersError, OSError, TimeoutError, prefix="the rehearsal failed: "),
+    ):
+        return uvloop.run(rehearse(audit, copy, partial(_run_plane, question, profiles), Path(folder), seconds))

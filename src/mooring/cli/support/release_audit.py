@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, ask_server, check_readable, show_notes
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.output import print_data, print_lines
+from mooring.cli.support.output import print_data, print_lines, report_errors
 
 if TYPE_CHECKING:
     from mooring.advisor.audit.reports import Paint
@@ -55,16 +55,12 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
         from mooring.advisor.releases import reports
 
         snapshot, crossing = self.read()
-        try:
+        with report_errors(reports.BaselineError, OSError, usage=True):
             known = reports.read_baseline(self.baseline) if self.baseline else frozenset[str]()
-        except (reports.BaselineError, OSError) as error:
-            raise click.UsageError(str(error)) from error
         found = releases.audit(snapshot, crossing, beside=self.clients(crossing))
         if self.write_baseline is not None:
-            try:
+            with report_errors(OSError, usage=True):
                 count = reports.write_baseline(self.write_baseline, found.findings)
-            except OSError as error:
-                raise click.UsageError(str(error)) from error
             click.echo(f"{count} findings are in {self.write_baseline} now", err=True)
             known = reports.read_baseline(self.write_baseline)
         found = reports.without_baseline(found, known) if known else found

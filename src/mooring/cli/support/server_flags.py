@@ -12,6 +12,7 @@ from mooring.apiserver.streams.parameters import ADDRESS_TYPES, KubeletOptions
 from mooring.base.component import Component
 from mooring.cli.support.etcd_flags import etcd_flags
 from mooring.cli.support.flags import FILE, DataDir, Duration, component_flags, group_flags, join_values, split_names
+from mooring.cli.support.output import report_errors
 from mooring.store.etcd.config import EtcdConfig
 
 if TYPE_CHECKING:
@@ -164,10 +165,8 @@ def _build_server_config(
     for name in names:
         if not name.isascii() or not name.isprintable() or any(mark in name for mark in " /"):
             raise click.UsageError(f"--tls-san: {name!r} is neither a name of a machine nor an address")
-    try:
+    with report_errors(SchemeError):
         switches = parse_runtime_config(runtime_config)
-    except SchemeError as error:
-        raise click.ClickException(str(error)) from error
     return ServerConfig(
         component=running,
         data_dir=data_dir.expanduser(),

@@ -11,7 +11,7 @@ import click
 
 from mooring.cli.support.cluster_source import show_notes
 from mooring.cli.support.flags import FILE, NEW_FILE, group_flags
-from mooring.cli.support.output import print_data, print_result, print_table, write_page
+from mooring.cli.support.output import print_data, print_result, print_table, report_errors, write_page
 from mooring.cli.support.progress import TraceProgress
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def replay(
     from mooring.advisor.simulate.traces import results as files
     from mooring.advisor.simulate.traces.events import TraceError
 
-    try:
+    with report_errors(TraceError):
         for path in wanted.measures:
             files.check_path(path)
         for place in filter(None, (html, wanted.checkpoint)):
@@ -98,8 +98,6 @@ def replay(
             from mooring.advisor.simulate.html.page import render_replay_page
 
             write_page(render_replay_page(result), html)
-    except TraceError as problem:
-        raise click.ClickException(str(problem)) from problem
     _print_replay(result, output)
     sys.exit(0 if result.is_complete else INTERRUPTED)
 
@@ -113,10 +111,8 @@ def compare_replays(words: tuple[str, ...], output: str) -> None:
 
     if words[0] != "compare" or len(words) != 3:
         raise click.UsageError("expected `simulate compare ONE OTHER`, with results of replays; see docs/traces.md")
-    try:
+    with report_errors(TraceError):
         found = results.compare_replays(*(results.read_results(place) for place in words[1:]))
-    except TraceError as problem:
-        raise click.ClickException(str(problem)) from problem
     if output in ("json", "yaml"):
         print_data(msgspec.to_builtins(found), output)
         return
