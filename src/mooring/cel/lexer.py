@@ -58,7 +58,8 @@ def tokenize(source: str, report: Report) -> list[Token]:
     while position < end:
         match = _TOKEN.match(source, position)
         if match is None:
-            unknown = _unrecognized_text(source, position)
+            unterminated = source[position] in "\"'"  # a string: the rest of its line is not recognized
+            unknown = source[position:].split("\n", 1)[0] if unterminated else source[position]
             report(position, f"Syntax error: token recognition error at: '{unknown}'")
             position += len(unknown)
             continue
@@ -71,13 +72,6 @@ def tokenize(source: str, report: Report) -> list[Token]:
         position = match.end()
     tokens.append(Token("eof", "<EOF>", end))
     return tokens
-
-
-def _unrecognized_text(source: str, position: int) -> str:
-    """Return the unrecognized text: the rest of the line for an unterminated string, otherwise one character."""
-    if source[position] in "\"'":
-        return source[position:].split("\n", 1)[0]
-    return source[position]
 
 
 def parse_integer(text: str, negative: bool) -> int | None:
@@ -127,18 +121,15 @@ def parse_string(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         escape = match.group()[1:]
         if escape[0] in "xXuU":
-            return _character(int(escape[1:], 16))
+            code = int(escape[1:], 16)
+            if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:
+                raise BadLiteral("invalid unicode code point")
+            return chr(code)
         if escape[0] in "0123":
             return chr(int(escape, 8))
         return _SIMPLE.get(escape, escape)
 
     return _ESCAPES.sub(replace, body)
-
-
-def _character(code: int) -> str:
-    if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:
-        raise BadLiteral("invalid unicode code point")
-    return chr(code)
 
 
 def parse_bytes(text: str) -> bytes:

@@ -122,19 +122,14 @@ def _container(
     asked = dict(container.resources.requests)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:  # being resized: allocated resources count until released
-        if _resize_is_infeasible(pod):
+        conditions = pod.status.conditions
+        if any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in conditions):
             asked = {}
         _raise_to(asked, status.resources.requests)
         _raise_to(asked, status.allocated_resources)
     for resource, amount in assumed.items():
         asked.setdefault(resource, amount)
     return asked
-
-
-def _resize_is_infeasible(pod: Pod) -> bool:
-    return any(
-        condition.type == "PodResizePending" and condition.reason == "Infeasible" for condition in pod.status.conditions
-    )
 
 
 def _add(total: dict[str, Quantity], amounts: Amounts) -> None:

@@ -176,18 +176,15 @@ class NodeLifecycleController(Controller):
                 del self._last_seen[name]
             began = self.clock.monotonic()
             await self.clock.sleep(MONITOR_SECONDS)
-            self._extend_grace(self.clock.monotonic() - began - MONITOR_SECONDS)
+            late = self.clock.monotonic() - began - MONITOR_SECONDS
+            if late > MONITOR_SECONDS:  # this process was too busy to receive heartbeats: extend all grace periods
+                self._last_seen = {name: heard + late for name, heard in self._last_seen.items()}
 
     def _grace_seconds(self) -> float:
         """Return the grace period for heartbeats, doubled if most nodes are silent: this process is then overloaded."""
         overdue = self.clock.monotonic() - self._grace / 2
         count = sum(heard < overdue for heard in self._last_seen.values())
         return 2 * self._grace if count > _MANY and count * 2 > len(self._last_seen) else self._grace
-
-    def _extend_grace(self, late: float) -> None:
-        """Extend all grace periods by `late` seconds, in which this process was too busy to receive heartbeats."""
-        if late > MONITOR_SECONDS:
-            self._last_seen = {name: heard + late for name, heard in self._last_seen.items()}
 
     def _has_stopped_reporting(self, node: Node) -> bool:
         ready = _ready_condition(node)

@@ -229,7 +229,8 @@ class Draft:
         else:
             expires = 0.0 if write.ttl is None else self._clock.now().timestamp() + write.ttl
             created = previous.create_revision if previous else revision
-            current = KeyValue(key, _trim_capacity(write.value), created, revision, expires)
+            value = bytes(memoryview(write.value))  # a copy without spare capacity: encoders leave up to a quarter
+            current = KeyValue(key, value, created, revision, expires)
         event = Event(revision, key, previous, current)
         self._changed[key] = current
         self.events.append(event)
@@ -259,11 +260,6 @@ class Draft:
 def _end_of(prefix: str) -> str | None:
     """Return the first string after everything that starts with a prefix ending in "/"."""
     return prefix[:-1] + chr(ord("/") + 1) if prefix else None
-
-
-def _trim_capacity(value: bytes) -> bytes:
-    """Copy a value to drop the spare capacity that encoders leave at the end: up to a quarter."""
-    return bytes(memoryview(value))
 
 
 def _size(event: Event) -> int:

@@ -87,7 +87,8 @@ class WatchHub:
         touched: set[Topic] = set()
         find = self._topics.get
         for event in events:
-            for topic in map(find, ("", event.key, *_prefixes_of(event.key))):  # every selection that covers the key
+            prefixes = _prefixes_of_folder(event.key[: event.key.rfind("/") + 1])
+            for topic in map(find, ("", event.key, *prefixes)):  # every selection that covers the key
                 if topic is not None:
                     topic.events.append(event)
                     touched.add(topic)
@@ -185,11 +186,6 @@ class LocalWatcher:
             self._waiting = None
             if timer:
                 timer.cancel()
-
-
-def _prefixes_of(key: str) -> tuple[str, ...]:
-    """Return every prefix of a key that ends with "/"."""
-    return _prefixes_of_folder(key[: key.rfind("/") + 1])
 
 
 @lru_cache(maxsize=1024)

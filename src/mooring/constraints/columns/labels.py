@@ -77,7 +77,8 @@ class LabelColumns:
         self.changed_at = next_revision()
         for keys, column in self._columns.items():
             column.set(row, _code(column, labels, keys))
-        self._drop_stale()
+        for keys in [keys for keys, column in self._columns.items() if column.is_stale(self._count)]:
+            self._drop(keys)
 
     def remove(self, row: int) -> None:
         """Remove the name and labels of a row that has no node any more."""
@@ -166,10 +167,6 @@ class LabelColumns:
             self._verdicts.popitem(last=False)
         while len(self._columns) > self._max_columns:
             self._drop(next(iter(self._columns)))
-
-    def _drop_stale(self) -> None:
-        for keys in [keys for keys, column in self._columns.items() if column.is_stale(self._count)]:
-            self._drop(keys)
 
     def _drop(self, keys: Keys) -> None:
         del self._columns[keys]

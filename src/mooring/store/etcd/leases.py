@@ -41,18 +41,16 @@ class Leases:
         async with self._granting:
             lease = self._leases.get(ttl)
             if lease is None or lease.keys >= _MAX_KEYS_PER_LEASE or self._clock.monotonic() >= lease.until:
-                lease = self._leases[ttl] = await self._grant(ttl)
+                window = min(ttl * _WINDOW_FRACTION, _MAX_WINDOW_SECONDS)
+                until = self._clock.monotonic() + window
+                lease = _Lease(await grant_lease(self._client, max(1, round(ttl + window))), until)
+                self._leases[ttl] = lease
             lease.keys += 1
             return lease.id
 
     def forget(self, lease_id: int) -> None:
         """Drop a lease that expired earlier than expected."""
         self._leases = {ttl: lease for ttl, lease in self._leases.items() if lease.id != lease_id}
-
-    async def _grant(self, ttl: float) -> _Lease:
-        window = min(ttl * _WINDOW_FRACTION, _MAX_WINDOW_SECONDS)
-        until = self._clock.monotonic() + window
-        return _Lease(await grant_lease(self._client, max(1, round(ttl + window))), until)
 
 
 async def grant_lease(client: EtcdClient, seconds: int) -> int:

@@ -93,18 +93,17 @@ class SqliteSource:
             _rename_in_errors(Path(folder) / DATABASE, self._database),
         ):
             with translate_errors(self._database), _explain_full_tmpdir(folder):
-                self._copy_mark(Path(folder))  # before the log, so that the log can only be newer
+                mark = self._database.with_name(HEAD)
+                if (
+                    self._database.name == DATABASE and mark.exists()
+                ):  # before the log, so that the log can only be newer
+                    shutil.copyfile(mark, Path(folder) / HEAD)
                 _copy_while_in_use(self._database, Path(folder) / DATABASE)
             file = SqliteFile.open(Path(folder))
             try:
                 yield file
             finally:
                 file.close()
-
-    def _copy_mark(self, folder: Path) -> None:
-        mark = self._database.with_name(HEAD)
-        if self._database.name == DATABASE and mark.exists():
-            shutil.copyfile(mark, folder / HEAD)
 
     def _check_exists(self) -> None:
         if self._database.is_file():
