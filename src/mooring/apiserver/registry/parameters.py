@@ -109,14 +109,18 @@ def _delete_options_of_body(request: Request) -> DeleteOptions:
     return options
 
 
+def parse_number(request: Request, name: str) -> int | None:
+    """Return a query parameter as a number; None if it is missing or empty. Raise BadRequest if it is no number."""
+    text = request.parameter(name)
+    try:
+        return int(text) if text else None
+    except ValueError:
+        raise errors.bad_request(f'{name}: "{text[:40]}" is not a number') from None
+
+
 def _delete_options_of_query(request: Request) -> DeleteOptions:
     options = DeleteOptions(dry_run=list(request.query.get("dryRun", ())))
-    seconds = request.parameter("gracePeriodSeconds")
-    if seconds:
-        try:
-            options.grace_period_seconds = int(seconds)
-        except ValueError:
-            raise errors.bad_request(f'gracePeriodSeconds: "{seconds[:40]}" is not a number') from None
+    options.grace_period_seconds = parse_number(request, "gracePeriodSeconds")
     if "orphanDependents" in request.query:
         options.orphan_dependents = request.flag("orphanDependents")
     options.propagation_policy = request.parameter("propagationPolicy") or None

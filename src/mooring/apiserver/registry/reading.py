@@ -12,6 +12,7 @@ from mooring.api.resource_version import ListVersion, ResourceVersionError
 from mooring.apiserver.messages.http import PROTOBUF, YAML, Response
 from mooring.apiserver.output.formats import flow_yaml, is_too_long
 from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.parameters import parse_number
 from mooring.apiserver.registry.selection import Selection
 from mooring.apiserver.registry.views import in_turns, respond, view_for
 from mooring.store.errors import Compacted, FutureRevision
@@ -82,7 +83,7 @@ class Reading:
         return respond(call, view.list(page.items, metadata))
 
     async def _read_page(self, call: Call, selection: Selection, wanted: ListVersion) -> _ObjectPage:
-        limit = _parse_limit(call)
+        limit = min(max(parse_number(call.request, "limit") or 0, 0), _MAX_LIMIT)
         token = _decode_token(call.request.parameter("continue"))
         after_key = call.stored.prefix + token.start if token else ""
         if token:
@@ -177,16 +178,6 @@ def too_large_version(wanted: int, current: int) -> errors.Timeout:
             StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
         ]
     return error
-
-
-def _parse_limit(call: Call) -> int:
-    text = call.request.parameter("limit")
-    if not text:
-        return 0
-    try:
-        return min(max(int(text), 0), _MAX_LIMIT)
-    except ValueError:
-        raise errors.bad_request(f'limit: "{text[:40]}" is not a number') from None
 
 
 def _encode_token(token: _ContinueToken) -> str:

@@ -20,6 +20,7 @@ from mooring.api.kinds import Kind
 from mooring.apiserver.messages.http import Pushed, Response, Sink
 from mooring.apiserver.output.protobuf import WATCH_TYPE
 from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.parameters import parse_number
 from mooring.apiserver.registry.reading import parse_version, too_large_version
 from mooring.apiserver.registry.selection import Selection
 from mooring.apiserver.registry.views import Frame, View, view_for
@@ -391,12 +392,7 @@ def _parse_start(call: Call, current: int) -> _WatchStart:
 
 def _parse_timeout_seconds(call: Call) -> float:
     """Return a watch's seconds: as requested (raise BadRequest), else random, to spread the clients' reconnects."""
-    text = call.request.parameter("timeoutSeconds")
-    if text:
-        try:
-            seconds = int(text)
-        except ValueError:
-            raise errors.bad_request(f'timeoutSeconds: "{text[:40]}" is not a number') from None
-        if seconds > 0:
-            return min(seconds, 24 * _MAX_SECONDS)
+    seconds = parse_number(call.request, "timeoutSeconds") or 0
+    if seconds > 0:
+        return min(seconds, 24 * _MAX_SECONDS)
     return random.uniform(_MIN_SECONDS, _MAX_SECONDS)  # noqa: S311 - not a secret
