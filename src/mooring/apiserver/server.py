@@ -71,6 +71,7 @@ from mooring.apiserver.streams.streams import Streams
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.base.metrics import build_registry
+from mooring.base.tasks import run_until_one_ends
 from mooring.store.etcd.config import explain_missing_grpc
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
@@ -254,12 +255,7 @@ class ApiServer:
         await asyncio.gather(
             bootstrap_rbac(self.app.resources),
             self._repair.prepare(),
-            publish_trust(
-                calls,
-                self.authority,
-                self._pki.proxy_authority.certificate,
-                self._clock.now(),
-            ),
+            publish_trust(calls, self.authority, self._pki.proxy_authority.certificate, self._clock.now()),
         )
         await self._authorizer.wait_for_sync()
         await self.app.definitions.wait_for_sync()
@@ -366,18 +362,9 @@ class ApiServer:
             if self._service:
                 await self._service.leave()
             if self._config.shutdown_delay and not self._hurry.is_set():
-                await self._wait_for_shutdown_delay()
+                await run_until_one_ends(self._clock.sleep(self._config.shutdown_delay), self._hurry.wait())
             await self._http.stop()
             self._http = None
-
-    async def _wait_for_shutdown_delay(self) -> None:
-        waiting = [
-            asyncio.create_task(self._clock.sleep(self._config.shutdown_delay)),
-            asyncio.create_task(self._hurry.wait()),
-        ]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
 
     def stop_at_once(self) -> None:
         """Let `stop` return without waiting for the delay or unfinished requests."""

@@ -18,6 +18,7 @@ from mooring.apiserver.registry.objects import repeat_until_closed
 from mooring.apiserver.registry.quota.accounting import Quota
 from mooring.apiserver.registry.stored import Stored
 from mooring.base import logs
+from mooring.base.tasks import run_until_one_ends
 from mooring.store.errors import StoreError
 from mooring.store.kv import KeyValue
 
@@ -95,15 +96,11 @@ class Recount:
             await self._wait()
 
     async def _wait(self) -> None:
-        waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._news.wait())]
-        if self._due:
+        if not self._due:
+            await self._news.wait()
+        else:
             seconds = max(min(self._due.values()) - self._clock.monotonic(), 0.0)
-            waiting.append(asyncio.create_task(self._clock.sleep(seconds)))
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
+            await run_until_one_ends(self._news.wait(), self._clock.sleep(seconds))
 
     async def _count(self, key: str) -> None:
         """Recount one quota and write its usage into its status, unless that is right already."""
