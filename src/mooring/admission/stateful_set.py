@@ -3,26 +3,13 @@
 Volumes of claim templates are added to the pod template before it is validated, so that containers can mount them.
 """
 
-from mooring.admission import checks
+from mooring.admission import checks, workload
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.pod.warnings import find_fraction_warnings
 from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
-from mooring.admission.workload import (
-    SPEC,
-    STATUS,
-    TEMPLATE,
-    TemplateStrategy,
-    is_valid_selector,
-    is_zero_or_malformed,
-    validate_collision_count,
-    validate_permanent_template,
-    validate_replica_counts,
-    validate_runs_forever,
-    validate_selector,
-    validate_selector_matches,
-)
+from mooring.admission.workload import SPEC, STATUS, TEMPLATE, TemplateStrategy
 from mooring.api import apps_v1 as v1
 from mooring.api import field_errors, names
 from mooring.api.base import copy_of
@@ -74,8 +61,10 @@ class StatefulSetStrategy(TemplateStrategy[v1.StatefulSet]):
         errors = checks.non_negative_fields(
             new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount"
         )
-        errors += validate_collision_count(new.status.collision_count, old.status.collision_count)
-        return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
+        errors += workload.validate_collision_count(new.status.collision_count, old.status.collision_count)
+        return errors + workload.validate_replica_counts(
+            new.status, "cannot be greater than status.readyReplicas", *parts
+        )
 
 
 def _validate_stateful_set_spec(spec: v1.StatefulSetSpec, old: v1.StatefulSetSpec | None, request: Request) -> Errors:
@@ -93,12 +82,14 @@ def _validate_stateful_set_spec(spec: v1.StatefulSetSpec, old: v1.StatefulSetSpe
     if old is None:
         for index, claim in enumerate(spec.volume_claim_templates):
             errors += validate_claim_spec(claim.spec, SPEC.child("volumeClaimTemplates").index(index).child("spec"))
-    errors += validate_selector(spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset", "")
-    errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
+    errors += workload.validate_selector(
+        spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset", ""
+    )
+    errors += workload.validate_selector_matches(spec.selector, spec.template, TEMPLATE)
     old_template = _add_claim_volumes(old) if old is not None else None
-    if not is_valid_selector(spec.selector):
-        return errors + validate_runs_forever(spec.template, TEMPLATE, "StatefulSet")
-    return errors + validate_permanent_template(
+    if not workload.is_valid_selector(spec.selector):
+        return errors + workload.validate_runs_forever(spec.template, TEMPLATE, "StatefulSet")
+    return errors + workload.validate_permanent_template(
         _add_claim_volumes(spec), old_template, TEMPLATE, "StatefulSet", request
     )
 
@@ -130,7 +121,10 @@ def _validate_update_strategy(spec: v1.StatefulSetSpec, path: Path) -> Errors:
                 unavailable = here.child("maxUnavailable")
                 errors += checks.number_or_percent(pace.max_unavailable, unavailable)
                 errors += checks.invalid_if(
-                    is_zero_or_malformed(pace.max_unavailable), unavailable, pace.max_unavailable, "cannot be 0"
+                    workload.is_zero_or_malformed(pace.max_unavailable),
+                    unavailable,
+                    pace.max_unavailable,
+                    "cannot be 0",
                 )
                 errors += checks.at_most_100_percent(pace.max_unavailable, unavailable)
             return errors

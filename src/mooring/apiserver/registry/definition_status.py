@@ -8,43 +8,32 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from mooring.api.apiextensions_v1 import (
-    CLEANUP_FINALIZER,
-    ESTABLISHED,
-    NAMES_ACCEPTED,
-    NON_STRUCTURAL,
-    TERMINATING,
-    CustomResourceDefinition,
-    CustomResourceDefinitionCondition,
-    CustomResourceDefinitionNames,
-    CustomResourceDefinitionStatus,
-    holds,
-)
+from mooring.api import apiextensions_v1 as v1
 from mooring.api.base import copy_of
 from mooring.api.quoting import go_quote
 
 
 def status_of(
-    definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition], now: str
-) -> CustomResourceDefinitionStatus:
+    definition: v1.CustomResourceDefinition, others: Iterable[v1.CustomResourceDefinition], now: str
+) -> v1.CustomResourceDefinitionStatus:
     """Return the status (accepted names, conditions) that a definition should have beside others of its group."""
     status = copy_of(definition.status)
     status.accepted_names, conflict = _accept_names(definition, others)
     if conflict is None:
         why = ("InitialNamesAccepted", "the initial names have been accepted")
-        set_condition(status, NAMES_ACCEPTED, "True", why=("NoConflicts", "no conflicts found"), now=now)
-        set_condition(status, ESTABLISHED, "True", why=why, now=now)
+        set_condition(status, v1.NAMES_ACCEPTED, "True", why=("NoConflicts", "no conflicts found"), now=now)
+        set_condition(status, v1.ESTABLISHED, "True", why=why, now=now)
     else:
-        set_condition(status, NAMES_ACCEPTED, "False", why=conflict, now=now)
-        if not holds(definition, ESTABLISHED):
-            set_condition(status, ESTABLISHED, "False", why=("NotAccepted", "not all names are accepted"), now=now)
-    status.conditions = [each for each in status.conditions if each.type != NON_STRUCTURAL]
+        set_condition(status, v1.NAMES_ACCEPTED, "False", why=conflict, now=now)
+        if not v1.holds(definition, v1.ESTABLISHED):
+            set_condition(status, v1.ESTABLISHED, "False", why=("NotAccepted", "not all names are accepted"), now=now)
+    status.conditions = [each for each in status.conditions if each.type != v1.NON_STRUCTURAL]
     return status
 
 
 def definitions_losing_names(
-    definition: CustomResourceDefinition, group: Iterable[CustomResourceDefinition]
-) -> list[CustomResourceDefinition]:
+    definition: v1.CustomResourceDefinition, group: Iterable[v1.CustomResourceDefinition]
+) -> list[v1.CustomResourceDefinition]:
     """Return the definitions that must give up names which an older definition has accepted as well.
 
     Two servers may have accepted the same names concurrently; the older definition then keeps them.
@@ -57,38 +46,33 @@ def definitions_losing_names(
     ]
 
 
-def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
+def _has_one_of(taken: v1.CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
     """Return whether a definition's accepted names include one of some plural names or kinds."""
-    return (
-        taken.plural in resources
-        or taken.kind in kinds
-        or taken.singular in resources
-        or taken.list_kind in kinds
-        or any(name in resources for name in taken.short_names)
-    )
+    own_resources, own_kinds = _names(taken)
+    return bool(own_resources & resources or own_kinds & kinds)
 
 
-def without_names(definition: CustomResourceDefinition) -> CustomResourceDefinition:
+def without_names(definition: v1.CustomResourceDefinition) -> v1.CustomResourceDefinition:
     """Return a copy of a definition whose status has no accepted names and no conditions."""
-    status = CustomResourceDefinitionStatus(stored_versions=[*definition.status.stored_versions])
+    status = v1.CustomResourceDefinitionStatus(stored_versions=[*definition.status.stored_versions])
     return structs.replace(definition, status=status)
 
 
-def _age(definition: CustomResourceDefinition) -> tuple[str, str]:
+def _age(definition: v1.CustomResourceDefinition) -> tuple[str, str]:
     return definition.metadata.creation_timestamp or "", definition.metadata.uid
 
 
-def _names(taken: CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
+def _names(taken: v1.CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
     return {taken.plural, taken.singular, *taken.short_names} - {""}, {taken.kind, taken.list_kind} - {""}
 
 
 def set_condition(
-    status: CustomResourceDefinitionStatus, kind: str, value: str, *, why: tuple[str, str], now: str
+    status: v1.CustomResourceDefinitionStatus, kind: str, value: str, *, why: tuple[str, str], now: str
 ) -> None:
     """Set a condition with reason and message; its transition time changes only if its value does."""
     found = next((each for each in status.conditions if each.type == kind), None)
     if found is None:
-        found = CustomResourceDefinitionCondition(type=kind)
+        found = v1.CustomResourceDefinitionCondition(type=kind)
         status.conditions = [*status.conditions, found]
     if found.status != value or not found.last_transition_time:
         found.last_transition_time = now
@@ -96,8 +80,8 @@ def set_condition(
 
 
 def _accept_names(
-    definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
-) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
+    definition: v1.CustomResourceDefinition, others: Iterable[v1.CustomResourceDefinition]
+) -> tuple[v1.CustomResourceDefinitionNames, tuple[str, str] | None]:
     """Return a definition's names that no other has; for the last conflict, reason and message, else None."""
     taken = [_names(other.status.accepted_names) for other in others]
     resources = {name for names, _ in taken for name in names}
@@ -128,24 +112,24 @@ def _conflict_message(wanted: str | list[str], own: str | list[str], used: set[s
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
 
 
-def mark_for_deletion(definition: CustomResourceDefinition, now: str) -> None:
+def mark_for_deletion(definition: v1.CustomResourceDefinition, now: str) -> None:
     """Add the finalizer and the condition Terminating to a definition whose objects must be deleted first."""
-    if CLEANUP_FINALIZER not in definition.metadata.finalizers:
-        definition.metadata.finalizers = [*definition.metadata.finalizers, CLEANUP_FINALIZER]
+    if v1.CLEANUP_FINALIZER not in definition.metadata.finalizers:
+        definition.metadata.finalizers = [*definition.metadata.finalizers, v1.CLEANUP_FINALIZER]
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-    set_condition(definition.status, TERMINATING, "True", why=("InstanceDeletionPending", message), now=now)
+    set_condition(definition.status, v1.TERMINATING, "True", why=("InstanceDeletionPending", message), now=now)
 
 
-def report_progress(definition: CustomResourceDefinition, now: str) -> None:
+def report_progress(definition: v1.CustomResourceDefinition, now: str) -> None:
     """Set the condition Terminating of a definition to say that its objects are being deleted."""
     message = "CustomResource deletion is in progress"
-    set_condition(definition.status, TERMINATING, "True", why=("InstanceDeletionInProgress", message), now=now)
+    set_condition(definition.status, v1.TERMINATING, "True", why=("InstanceDeletionInProgress", message), now=now)
 
 
-def finish_deletion(definition: CustomResourceDefinition, now: str, *, established: bool) -> None:
+def finish_deletion(definition: v1.CustomResourceDefinition, now: str, *, established: bool) -> None:
     """Set the condition Terminating to say that all objects are deleted; remove the definition's finalizer."""
     why = ("InstanceDeletionCompleted", "removed all instances")
     if not established:
         why = ("NeverEstablished", "resource was never established")
-    set_condition(definition.status, TERMINATING, "False", why=why, now=now)
-    definition.metadata.finalizers = [name for name in definition.metadata.finalizers if name != CLEANUP_FINALIZER]
+    set_condition(definition.status, v1.TERMINATING, "False", why=why, now=now)
+    definition.metadata.finalizers = [name for name in definition.metadata.finalizers if name != v1.CLEANUP_FINALIZER]

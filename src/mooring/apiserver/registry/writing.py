@@ -16,17 +16,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission import rows
+from mooring.admission import pipeline, rows
 from mooring.admission.accounting.enforcement import Change as Charge
-from mooring.admission.pipeline import (
-    begin_create,
-    begin_update,
-    create_from_template,
-    finish_create,
-    finish_update,
-    generate_another_name,
-    mutate_again,
-)
 from mooring.admission.strategy import Request
 from mooring.api import codec, errors, field_errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
@@ -117,7 +108,7 @@ class Creation(Write, eq=False):
         self.call.warn(*template.warnings)
         self.has_generated_name = not row.name
         created = template.first.creation_timestamp
-        obj = create_from_template(template.admitted, replace(row, creation_timestamp=created))
+        obj = pipeline.create_from_template(template.admitted, replace(row, creation_timestamp=created))
         self.context.guard(self.call.request.user, obj, None, "")
         return obj
 
@@ -125,7 +116,7 @@ class Creation(Write, eq=False):
         self.attempts -= 1
         if self.obj is None or not self.has_generated_name or not self.attempts:
             raise self.give_up()
-        generate_another_name(self.obj)
+        pipeline.generate_another_name(self.obj)
 
     def give_up(self) -> Exception:
         kind, name = self.call.kind, self.obj.metadata.name if self.obj is not None else ""
@@ -264,7 +255,9 @@ class Writing:
 
         def read() -> Resource:
             obj = self.read(call, options)
-            check_new(obj, options)
+            version = obj.metadata.resource_version
+            if version.isdecimal() and int(version[:20]) and not options.dry_run:
+                raise errors.version_on_create()
             return obj
 
         return Creation(self.context, call, self, options, read, template=template)
@@ -314,7 +307,7 @@ class Writing:
             if not managed_already and not self._managers.clear_if_requested(obj):
                 # before admission: what it adds has no field manager
                 self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
-            begin_create(obj, request, defaulted=True)
+            pipeline.begin_create(obj, request, defaulted=True)
 
         is_long = takes_long(call)
         await run(begin, is_long=is_long)
@@ -366,7 +359,7 @@ class Writing:
         """Run all of admission on a changed object; return it as it will be stored."""
         request = await self.context.admission_request(call, None if part == "status" else new)
         request.warnings = call.warnings
-        await run(partial(begin_update, new, old, request, part), is_long=is_long)
+        await run(partial(pipeline.begin_update, new, old, request, part), is_long=is_long)
         return await self._admit(call, request, new, old, part, view=view, is_long=is_long)
 
     async def _admit(
@@ -387,15 +380,17 @@ class Writing:
         else:
             attributes = context.attributes_of(call, operation, view.of(new), old and view.of(old), kind=view.kind)
         if attributes is not None and view is None:
-            await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, old, request, part))
+            await context.extensions.mutate(
+                attributes, lambda changed: pipeline.mutate_again(changed, old, request, part)
+            )
             new = attributes.obj or new
         elif attributes is not None and view is not None:
             await context.extensions.mutate(attributes, lambda _: None)
             view.into(new, attributes.obj)
         if old is None:
-            await run(partial(finish_create, new, request), is_long=is_long)
+            await run(partial(pipeline.finish_create, new, request), is_long=is_long)
         else:
-            await run(partial(finish_update, new, old, request, part), is_long=is_long)
+            await run(partial(pipeline.finish_update, new, old, request, part), is_long=is_long)
         context.guard(call.request.user, new, old, part)
         if attributes is not None:
             attributes.replace_object(new if view is None else view.of(new))
@@ -477,13 +472,6 @@ def _undecodable_patch_error(why: str) -> errors.StatusError:
     if why.startswith("strict decoding error: "):
         return errors.bad_request(f"error decoding patch: {why}")
     return errors.invalid("", "", [field_errors.invalid(Path("patch"), field_errors.OMIT_VALUE, why)])
-
-
-def check_new(obj: Resource, options: WriteOptions) -> None:
-    """Raise BadRequest if an object to create has a resourceVersion; not in a dry run."""
-    version = obj.metadata.resource_version
-    if version.isdecimal() and int(version[:20]) and not options.dry_run:
-        raise errors.version_on_create()
 
 
 def _check_name(call: Call, obj: Resource) -> None:

@@ -25,15 +25,8 @@ from mooring.api.quoting import go_quote
 from mooring.api.scheme import Scheme
 from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.api.yaml_documents import find_duplicate_keys
-from mooring.apiserver.registry.apply import field_set
-from mooring.apiserver.registry.apply.comparison import (
-    Comparison,
-    MissingKeyError,
-    collect_fields,
-    compare,
-    merge,
-    prune,
-)
+from mooring.apiserver.registry.apply import comparison, field_set
+from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError
 from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, sort_fields, union
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.base.bounded_cache import BoundedCache
@@ -190,7 +183,7 @@ class FieldManagers:
     def fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """Return the ordered set of a new object's fields, without those that all objects of the kind have."""
         tree = manageable_tree(self.whole_tree(obj, kind), kind, "")
-        return sort_fields(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
+        return sort_fields(comparison.compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
     def _empty_tree(self, kind: Kind) -> Tree:
         empty = self._empty.get(kind)
@@ -211,7 +204,7 @@ class Applier:
         self._force = force
         self._node = schema_of(kind.type)
         try:
-            self._claimed = collect_fields(
+            self._claimed = comparison.collect_fields(
                 _without_empty_metadata(manageable_tree(config, kind, manager.subresource)), self._node
             )
         except MissingKeyError as error:
@@ -239,7 +232,7 @@ class Applier:
         others = [entry for entry in entries if entry is not before]
         live = self._managers.whole_tree(old, kind)
         config = manageable_tree(self._config, kind, self._manager.subresource)
-        result = merge(live, config, self._node)
+        result = comparison.merge(live, config, self._node)
         if before:
             result = self._prune_fields(result, before, [*others, mine])
         new = self._managers.object_of(result, kind)
@@ -266,7 +259,7 @@ class Applier:
             theirs = self._managers.version_of(entry, self._kind)
             if theirs is not None and theirs.type is version.type:
                 kept = union(kept, _fields(entry))
-        pruned: Tree = prune(tree, schema_of(version.type), _fields(before), kept)
+        pruned: Tree = comparison.prune(tree, schema_of(version.type), _fields(before), kept)
         if same:
             return pruned
         hub = self._managers.object_of({**pruned, "apiVersion": version.api_version}, version)
@@ -295,7 +288,7 @@ class _Trees(msgspec.Struct):
         found = self.found.get(kind.type)
         if found is None:
             old, new = self.managers.trees(self.old, self.new, kind, self.subresource)
-            found = self.found[kind.type] = compare(old, new, schema_of(kind.type))
+            found = self.found[kind.type] = comparison.compare(old, new, schema_of(kind.type))
         return found
 
     def comparison_for(self, entry: ManagedFieldsEntry) -> Comparison | None:

@@ -16,13 +16,7 @@ from typing import NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission.accounting.enforcement import (
-    Change,
-    add_usage_difference,
-    compute_usage_difference,
-    is_kind_limited,
-    is_usage_counted,
-)
+from mooring.admission.accounting import enforcement
 from mooring.admission.accounting.evaluators import Evaluators, Usage
 from mooring.api import errors
 from mooring.api.core_v1 import Pod, ResourceQuota
@@ -48,7 +42,7 @@ class _QueuedWrite(msgspec.Struct, eq=False):
     """A write that waits to be committed with the quotas of its namespace, and the future of its outcome."""
 
     write: Write
-    change: Change
+    change: enforcement.Change
     done: "asyncio.Future[Outcome]" = msgspec.field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -69,12 +63,12 @@ class Quota(msgspec.Struct):
     used: Usage
     is_touched: bool = False
 
-    def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
+    def charge(self, change: enforcement.Change) -> "tuple[Quota, Usage] | None":
         """Return this quota and its usage after a change; None if unaffected. Raise Forbidden if it is exceeded."""
-        difference = compute_usage_difference(self.object, self.used, change)
+        difference = enforcement.compute_usage_difference(self.object, self.used, change)
         if difference:
-            return self, add_usage_difference(self.object, self.used, difference, change)
-        if not is_usage_counted(self.object) and is_kind_limited(self.object, change.evaluator):
+            return self, enforcement.add_usage_difference(self.object, self.used, difference, change)
+        if not enforcement.is_usage_counted(self.object) and enforcement.is_kind_limited(self.object, change.evaluator):
             return self, self.used
         return None
 
@@ -113,7 +107,7 @@ class QuotaAccounting:
         self.to_recount.add(namespace)
         self.recount_requested.set()
 
-    async def write(self, write: Write, change: Change) -> Outcome:
+    async def write(self, write: Write, change: enforcement.Change) -> Outcome:
         """Commit an admitted write with the new usage of its quotas; raise Forbidden if one is exceeded."""
         entry, namespace = _QueuedWrite(write, change), (change.new or change.old or Resource()).metadata.namespace
         lock = self.lock_of(namespace)
@@ -145,7 +139,9 @@ class QuotaAccounting:
         """Return whether this server's copy of the store has no ResourceQuota in a namespace."""
         return not self._store.peek_all(self._stored.prefix_of(namespace))
 
-    def usage_change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
+    def usage_change(
+        self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str
+    ) -> enforcement.Change | None:
         """Return the change of quota usage by a write; None if no quota can count it, as for most writes."""
         obj = new or old
         if obj is None or not kind.namespaced:
@@ -154,11 +150,11 @@ class QuotaAccounting:
         evaluator = self._evaluators.find_evaluator(kind) if items else None
         if evaluator is None or (new is not None and old is not None and not evaluator.may_change_usage(new, old)):
             return None
-        if not any(is_kind_limited(self.decode_quota(kv), evaluator) for kv in items):
+        if not any(enforcement.is_kind_limited(self.decode_quota(kv), evaluator) for kv in items):
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
             self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
-        return Change(evaluator, new, old, subresource)
+        return enforcement.Change(evaluator, new, old, subresource)
 
     def quotas(self, namespace: str) -> list[Quota]:
         """Return a namespace's quotas by name, from this server's copy of the store."""
@@ -298,7 +294,7 @@ def _charge_in_order(quotas: Sequence[Quota], batch: Sequence[_QueuedWrite]) -> 
     return refused
 
 
-def _charge_all(quotas: Sequence[Quota], change: Change) -> None:
+def _charge_all(quotas: Sequence[Quota], change: enforcement.Change) -> None:
     """Charge a change to every quota that counts it or, if one is exceeded, to none and raise Forbidden."""
     charges = [charge for quota in quotas if (charge := quota.charge(change))]
     if len(charges) > _MAX_QUOTAS and change.may_be_rejected:
