@@ -319,10 +319,8 @@ class CertificateStatusStrategy(StatusStrategy[SigningRequest]):
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         errors += _validate_request_conditions(new.status.conditions)
         for kind in (v1.APPROVED, v1.DENIED, v1.FAILED):
-            before, after = (
-                _select_conditions(old.status.conditions, kind),
-                _select_conditions(new.status.conditions, kind),
-            )
+            before = _select_conditions(old.status.conditions, kind)
+            after = _select_conditions(new.status.conditions, kind)
             if len(after) < len(before):
                 text = f"updates may not remove a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))

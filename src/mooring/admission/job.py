@@ -105,12 +105,8 @@ def _validate_generated_selector(job: v1.Job) -> Errors:
 
 def validate_job_spec(spec: v1.JobSpec, old: v1.JobSpec | None, path: Path, request: Request) -> Errors:
     """Return the errors in a Job's spec, or in that of a CronJob's Job template; the selector is not checked."""
-    errors = checks.non_negative_fields(
-        spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"
-    )
-    errors += checks.non_negative_fields(
-        spec, path, "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"
-    )
+    counts = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+    errors = checks.non_negative_fields(spec, path, *counts, "backoffLimitPerIndex", "maxFailedIndexes")
     if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
         errors.append(field_errors.required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
     if spec.managed_by is not None:

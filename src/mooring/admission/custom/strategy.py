@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.admission import meta
-from mooring.admission.custom import structure
-from mooring.admission.custom.validation import (
-    Check,
-    SchemaErrors,
-    compile_schema,
-    drop_repeated_errors,
-    select_errors_at_changed_values,
-)
+from mooring.admission.custom import structure, validation
+from mooring.admission.custom.validation import Check, SchemaErrors, compile_schema
 from mooring.admission.strategy import Request, Strategy, SubresourceStrategy
 from mooring.api import errors as api_errors
 from mooring.api import field_errors, names
@@ -86,7 +80,7 @@ class CustomStrategy(Strategy[Dynamic]):
 
     @cached_property
     def _has_list_types(self) -> bool:
-        return structure.has_matching_node(self.schema, structure.has_list_type)
+        return structure.has_matching_node(self.schema, lambda node: node.props.list_type in {"set", "map"})
 
     @cached_property
     def _has_metadata_schema(self) -> bool:
@@ -117,7 +111,7 @@ class CustomStrategy(Strategy[Dynamic]):
             obj.metadata, namespaced=self.namespaced, name_check=names.dns1123_subdomain, any_finalizer=True
         )
         tree = self.tree(obj)
-        errors += drop_repeated_errors(self._run_check(self.check, tree, None).errors)
+        errors += validation.validate(self.check, tree)
         errors += self._validate_scale(obj)
         errors += self.validate_structure(obj, None)
         return errors + self.validate_rules(tree, None, errors, request)
@@ -149,18 +143,14 @@ class CustomStrategy(Strategy[Dynamic]):
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> Errors:
         """Run a schema check on a new value; return only the errors at values that differ from `old`."""
-        found = self._run_check(check, new, base)
+        found = SchemaErrors(base)
+        check(new, None, found)
         if not found.errors:
             return []
-        return drop_repeated_errors(
-            select_errors_at_changed_values(zip(found.errors, found.places, strict=True), new, old, schema)
+        errors_at_places = zip(found.errors, found.places, strict=True)
+        return validation.drop_repeated_errors(
+            validation.select_errors_at_changed_values(errors_at_places, new, old, schema)
         )
-
-    @staticmethod
-    def _run_check(check: Check, value: Any, base: Path | None) -> SchemaErrors:
-        findings = SchemaErrors(base)
-        check(value, None, findings)
-        return findings
 
     def validate_structure(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> Errors:
         """Return the errors in embedded objects, and duplicate list items unless the old object has any as well."""

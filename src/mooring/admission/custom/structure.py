@@ -28,10 +28,6 @@ def has_matching_node(schema: Structural, predicate: Callable[[Structural], bool
     return False
 
 
-def has_list_type(schema: Structural) -> bool:
-    return schema.props.list_type in {"set", "map"}
-
-
 def validate_embedded_objects(value: Any, schema: Structural, path: Path | None = None) -> Errors:
     """Return errors in apiVersion, kind and metadata of objects in a value that the schema declares as embedded."""
     errors: Errors = []

@@ -226,9 +226,7 @@ def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: 
     errors += checks.validate_conditions(device.conditions, here)
     if device.data:
         errors += dra_names.validate_parameters(device.data, path.child("data"))
-    return errors + (
-        _validate_network_data(device.network_data, path.child("networkData")) if device.network_data else []
-    )
+    return errors + checks.optional(device.network_data, path.child("networkData"), _validate_network_data)
 
 
 def _validate_network_data(data: v1.NetworkDeviceData, path: Path) -> Errors:

@@ -71,11 +71,8 @@ def validate_qualified_name(name: str, path: Path) -> Errors:
     if len(parts) > 2:
         return [field_errors.invalid(path, name, "must not contain more than one slash")]
     domain, identifier = parts
-    errors = (
-        validate_driver_name(domain, path)
-        if domain
-        else [field_errors.invalid(path, "", "the domain must not be empty")]
-    )
+    errors = checks.invalid_if(not domain, path, "", "the domain must not be empty")
+    errors = errors or validate_driver_name(domain, path)
     if not identifier:
         return [*errors, field_errors.invalid(path, "", "the name must not be empty")]
     return errors + _validate_identifier(identifier, path)

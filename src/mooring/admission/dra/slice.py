@@ -188,7 +188,7 @@ def _validate_device(device: v1.Device, path: Path, old: v1.Device | None, per_d
         device.consumes_counters,
         _MAX_CONSUMPTIONS,
         path.child("consumesCounters"),
-        _validate_counter_consumption,
+        _validate_counter_set,
         lambda consumption: consumption.counter_set,
     )
     errors += _validate_device_nodes(device, path, per_device)
@@ -204,28 +204,17 @@ def _validate_device_attribute(attribute: v1.DeviceAttribute, path: Path) -> Err
             errors.append(field_errors.invalid(here, version, "must be a string compatible with semver.org spec 2.0.0"))
         errors += checks.limit_bytes(version, _MAX_VALUE_BYTES, here)
     given = sum(value is not None for value in (attribute.bool_value, attribute.int_value, text, version))
-    if given != 1:
-        shown = attribute if given else ""
-        errors.append(field_errors.invalid(path, shown, "exactly one value must be specified"))
-    return errors
+    shown = attribute if given else ""
+    return errors + checks.invalid_if(given != 1, path, shown, "exactly one value must be specified")
 
 
-def _validate_counter_set(counters: v1.CounterSet, path: Path) -> Errors:
-    errors = checks.require_name(counters.name, path.child("name"), names.dns1123_label)
-    return errors + _validate_counters(counters.counters, path.child("counters"))
-
-
-def _validate_counter_consumption(consumption: v1.DeviceCounterConsumption, path: Path) -> Errors:
-    errors = checks.require_name(consumption.counter_set, path.child("counterSet"), names.dns1123_label)
-    return errors + _validate_counters(consumption.counters, path.child("counters"))
-
-
-def _validate_counters(counters: dict[str, v1.Counter], path: Path) -> Errors:
-    if not counters:
-        return [field_errors.required(path)]
-    if len(counters) > _MAX_COUNTERS:
-        return [field_errors.too_many(path, len(counters), _MAX_COUNTERS)]
-    return [error for name in counters for error in dra_names.validate_dns_label(name, path)]
+def _validate_counter_set(each: v1.CounterSet | v1.DeviceCounterConsumption, path: Path) -> Errors:
+    """Return errors in the name and the counters of a set, or of the part of a set that a device consumes."""
+    field, name = ("name", each.name) if isinstance(each, v1.CounterSet) else ("counterSet", each.counter_set)
+    errors, here = checks.require_name(name, path.child(field), names.dns1123_label), path.child("counters")
+    if not each.counters or len(each.counters) > _MAX_COUNTERS:
+        return errors + checks.require(each.counters, here) + checks.limit_items(each.counters, _MAX_COUNTERS, here)
+    return errors + [error for name in each.counters for error in dra_names.validate_dns_label(name, here)]
 
 
 _MAX_VALUES = 10
@@ -245,11 +234,7 @@ def validate_capacity(capacity: v1.DeviceCapacity, path: Path, *, shared: bool) 
         return [field_errors.forbidden(here, detail)]
     if policy.valid_values:
         return _validate_capacity_values(policy, capacity.value, here)
-    return (
-        _validate_capacity_range(policy, policy.valid_range, capacity.value, here)
-        if policy.valid_range is not None
-        else []
-    )
+    return checks.optional(policy.valid_range, here, _validate_capacity_range, policy, capacity.value)
 
 
 def _validate_capacity_values(policy: v1.CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
@@ -273,7 +258,7 @@ def _validate_capacity_values(policy: v1.CapacityRequestPolicy, capacity: Quanti
 
 
 def _validate_capacity_range(
-    policy: v1.CapacityRequestPolicy, valid: v1.CapacityRequestPolicyRange, capacity: Quantity, path: Path
+    valid: v1.CapacityRequestPolicyRange, path: Path, policy: v1.CapacityRequestPolicy, capacity: Quantity
 ) -> Errors:
     default, here = policy.default, path.child("validRange")
     if default is None:
@@ -291,13 +276,11 @@ def _validate_capacity_range(
     errors = [
         field_errors.invalid(here.child(name), str(value), detail) for wrong, name, value, detail in problems if wrong
     ]
-    return errors + (
-        _validate_capacity_step(default, valid, valid.step, capacity, here) if valid.step is not None else []
-    )
+    return errors + checks.optional(valid.step, here, _validate_capacity_step, default, valid, capacity)
 
 
 def _validate_capacity_step(
-    default: Quantity, valid: v1.CapacityRequestPolicyRange, step: Quantity, capacity: Quantity, path: Path
+    step: Quantity, path: Path, default: Quantity, valid: v1.CapacityRequestPolicyRange, capacity: Quantity
 ) -> Errors:
     here = path.child("step")
     if step.sign() <= 0:

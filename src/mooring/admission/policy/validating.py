@@ -350,9 +350,9 @@ class ValidatingPolicies(
     def _find_candidates(self, attributes: Attributes) -> "_CandidatePolicies":
         if len(self._candidates) >= MAX_CACHED_KEYS:
             self._candidates.clear()
-        asked = self._candidates[attributes.match_key] = _CandidatePolicies.from_index(
-            self._index.find_candidates_with_views(attributes)
-        )
+        policies = self._index.find_candidates_with_views(attributes)
+        seen = evaluation.find_reads(each for policy, _ in policies for each in policy.program.expressions)
+        asked = self._candidates[attributes.match_key] = _CandidatePolicies(policies, seen)
         return asked
 
 
@@ -361,9 +361,3 @@ class _CandidatePolicies(NamedTuple):
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
     seen: evaluation.VariableReads
-
-    @classmethod
-    def from_index(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_CandidatePolicies":
-        return cls(
-            policies, evaluation.find_reads(each for policy, _ in policies for each in policy.program.expressions)
-        )
