@@ -6,6 +6,8 @@ annotation allows it. ``apiserver/requests/flow_control.py`` creates both.
 
 import math
 
+from msgspec import structs
+
 from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
 from mooring.api import field_errors, names
@@ -40,14 +42,27 @@ def _build_queued_level(name: str, shares: int, lendable: int, queues: int, hand
     return _build_level(name, v1.PriorityLevelConfigurationSpec(type="Limited", limited=limited))
 
 
+_ALL_RESOURCES = v1.ResourcePolicyRule(
+    verbs=[ALL], api_groups=[ALL], resources=[ALL], namespaces=[ALL], cluster_scope=True
+)
+_ALL_PATHS = v1.NonResourcePolicyRule(verbs=[ALL], non_resource_urls=[ALL])
+_EVERYTHING = v1.PolicyRulesWithSubjects(resource_rules=[_ALL_RESOURCES], non_resource_rules=[_ALL_PATHS])
+
+
 def _build_schema(
-    name: str, level: str, precedence: int, method: str, rules: v1.PolicyRulesWithSubjects
+    name: str,
+    level: str,
+    precedence: int,
+    subjects: list[v1.Subject],
+    rules: v1.PolicyRulesWithSubjects = _EVERYTHING,
+    *,
+    method: str = "ByUser",
 ) -> v1.FlowSchema:
     spec = v1.FlowSchemaSpec(
         priority_level_configuration=v1.PriorityLevelConfigurationReference(name=level),
         matching_precedence=precedence,
         distinguisher_method=v1.FlowDistinguisherMethod(type=method) if method else None,
-        rules=[rules],
+        rules=[structs.replace(rules, subjects=subjects)],
     )
     return v1.FlowSchema(kind="FlowSchema", api_version=_API, metadata=_build_metadata(name), spec=spec)
 
@@ -58,14 +73,6 @@ def _build_group_subjects(*names: str) -> list[v1.Subject]:
 
 def _build_user_subjects(*names: str) -> list[v1.Subject]:
     return [v1.Subject(kind="User", user=v1.UserSubject(name=name)) for name in names]
-
-
-def _build_rules_for_everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubjects:
-    resources = v1.ResourcePolicyRule(
-        verbs=[ALL], api_groups=[ALL], resources=[ALL], namespaces=[ALL], cluster_scope=True
-    )
-    paths = v1.NonResourcePolicyRule(verbs=[ALL], non_resource_urls=[ALL])
-    return v1.PolicyRulesWithSubjects(subjects=subjects, resource_rules=[resources], non_resource_rules=[paths])
 
 
 def _build_lease_rule(*verbs: str) -> v1.ResourcePolicyRule:
@@ -79,10 +86,8 @@ _NODES = _build_group_subjects("system:nodes")
 _SYSTEM_ACCOUNTS = [
     v1.Subject(kind="ServiceAccount", service_account=v1.ServiceAccountSubject(namespace="kube-system", name=ALL))
 ]
-_MANAGER, _SCHEDULER = (
-    _build_user_subjects("system:kube-controller-manager"),
-    _build_user_subjects("system:kube-scheduler"),
-)
+_MANAGER = _build_user_subjects("system:kube-controller-manager")
+_SCHEDULER = _build_user_subjects("system:kube-scheduler")
 _PROBES = v1.NonResourcePolicyRule(verbs=["get"], non_resource_urls=["/healthz", "/readyz", "/livez"])
 _OWN_NODE = v1.ResourcePolicyRule(
     verbs=[ALL], api_groups=[""], resources=["nodes", "nodes/status"], namespaces=[ALL], cluster_scope=True
@@ -106,8 +111,8 @@ MANDATORY_LEVELS = {
     ),
 }
 MANDATORY_SCHEMAS = {
-    EXEMPT: _build_schema(EXEMPT, EXEMPT, 1, "", _build_rules_for_everything(_build_group_subjects("system:masters"))),
-    CATCH_ALL: _build_schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _build_rules_for_everything(_ALL_USERS)),
+    EXEMPT: _build_schema(EXEMPT, EXEMPT, 1, _build_group_subjects("system:masters"), method=""),
+    CATCH_ALL: _build_schema(CATCH_ALL, CATCH_ALL, 10_000, _ALL_USERS),
 }
 SUGGESTED_LEVELS = (
     _build_queued_level("system", 30, 33, 64, 6),
@@ -118,46 +123,27 @@ SUGGESTED_LEVELS = (
     _build_queued_level("global-default", 20, 50, 128, 6),
 )
 SUGGESTED_SCHEMAS = (
-    _build_schema(
-        "probes", EXEMPT, 2, "", v1.PolicyRulesWithSubjects(subjects=_ALL_USERS, non_resource_rules=[_PROBES])
-    ),
+    _build_schema("probes", EXEMPT, 2, _ALL_USERS, v1.PolicyRulesWithSubjects(non_resource_rules=[_PROBES]), method=""),
     _build_schema(
         "system-leader-election",
         "leader-election",
         100,
-        "ByUser",
-        v1.PolicyRulesWithSubjects(
-            subjects=[*_MANAGER, *_SCHEDULER, *_SYSTEM_ACCOUNTS],
-            resource_rules=[_build_lease_rule("get", "create", "update")],
-        ),
+        [*_MANAGER, *_SCHEDULER, *_SYSTEM_ACCOUNTS],
+        v1.PolicyRulesWithSubjects(resource_rules=[_build_lease_rule("get", "create", "update")]),
     ),
     _build_schema(
         "system-node-high",
         "node-high",
         400,
-        "ByUser",
-        v1.PolicyRulesWithSubjects(subjects=_NODES, resource_rules=[_OWN_NODE, _build_lease_rule(ALL)]),
+        _NODES,
+        v1.PolicyRulesWithSubjects(resource_rules=[_OWN_NODE, _build_lease_rule(ALL)]),
     ),
-    _build_schema("system-nodes", "system", 500, "ByUser", _build_rules_for_everything(_NODES)),
-    _build_schema(
-        "kube-controller-manager", "workload-high", 800, "ByNamespace", _build_rules_for_everything(_MANAGER)
-    ),
-    _build_schema("kube-scheduler", "workload-high", 800, "ByNamespace", _build_rules_for_everything(_SCHEDULER)),
-    _build_schema(
-        "kube-system-service-accounts",
-        "workload-high",
-        900,
-        "ByNamespace",
-        _build_rules_for_everything(_SYSTEM_ACCOUNTS),
-    ),
-    _build_schema(
-        "service-accounts",
-        "workload-low",
-        9000,
-        "ByUser",
-        _build_rules_for_everything(_build_group_subjects("system:serviceaccounts")),
-    ),
-    _build_schema("global-default", "global-default", 9900, "ByUser", _build_rules_for_everything(_ALL_USERS)),
+    _build_schema("system-nodes", "system", 500, _NODES),
+    _build_schema("kube-controller-manager", "workload-high", 800, _MANAGER, method="ByNamespace"),
+    _build_schema("kube-scheduler", "workload-high", 800, _SCHEDULER, method="ByNamespace"),
+    _build_schema("kube-system-service-accounts", "workload-high", 900, _SYSTEM_ACCOUNTS, method="ByNamespace"),
+    _build_schema("service-accounts", "workload-low", 9000, _build_group_subjects("system:serviceaccounts")),
+    _build_schema("global-default", "global-default", 9900, _ALL_USERS),
 )
 
 
