@@ -140,20 +140,16 @@ _BROKEN: dict[str, Callable[[v1.JSONSchemaProps], bool]] = {
 
 
 def _find_root_errors(schema: v1.JSONSchemaProps, path: Path, has_status: bool) -> Iterator[FieldError]:
-    here = "openAPIV3Schema"
+    here, where = "openAPIV3Schema", "at the root of the schema if the status subresource is enabled"
     if has_status:
         if schema.type and schema.type != "object":
-            detail = (
-                'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-            )
+            detail = f'only "object" is allowed as the type {where}'
             yield field_errors.invalid(path.child(f"{here}.type"), schema.type, detail)
         empty = v1.JSONSchemaProps()
         given = [name for name in schema.__struct_fields__ if getattr(schema, name) != getattr(empty, name)]
         if any(name not in _ALLOWED_AT_ROOT for name in given):
             allowed = " ".join(_GO_NAMES[name] for name in _ALLOWED_AT_ROOT)
-            detail = (
-                f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
-            )
+            detail = f"only [{allowed}] fields are allowed {where}"
             struct = GoStruct({shown: getattr(schema, name) for name, shown in _GO_NAMES.items()})
             yield field_errors.invalid(path.child(here), struct, detail)
     if schema.nullable:
@@ -232,9 +228,8 @@ class _SchemaWalk:
         more = schema.additional_properties
         if more is not None:
             here = path.child("additionalProperties")
-            if schema.properties and more is not True:
-                detail = "additionalProperties and properties are mutual exclusive"
-                self.schema_errors.append(field_errors.forbidden(here, detail))
+            detail = "additionalProperties and properties are mutual exclusive"
+            self.schema_errors += checks.forbidden_if(schema.properties and more is not True, here, detail)
             if isinstance(more, v1.JSONSchemaProps):
                 why = "inside additionalProperties applying to object metadata"
                 inside = replace(place, times=_multiply_limits(place.times, schema.max_properties))

@@ -143,29 +143,25 @@ def drop_disabled_fields(
     spec: PodSpec, old: PodSpec | None, options: AdmissionOptions, warn: Callable[[str], None]
 ) -> None:
     """Clear the fields of a PodSpec whose feature gate is off, and warn about them, unless the old spec has them."""
-    if not options.label_keys_in_pod_affinity and uses_label_keys(spec) and not (old and uses_label_keys(old)):
+
+    def is_newly_used(uses: Callable[[PodSpec], bool]) -> bool:
+        return uses(spec) and not (old and uses(old))
+
+    if not options.label_keys_in_pod_affinity and is_newly_used(uses_label_keys):
         for term in pod_affinity_terms(spec):
             term.match_label_keys, term.mismatch_label_keys = [], []
         warn(
             "matchLabelKeys and mismatchLabelKeys of pod affinity are dropped: "
             "they need the feature gate MatchLabelKeysInPodAffinity"
         )
-    if (
-        not options.label_keys_in_spread
-        and _uses_spread_label_keys(spec)
-        and not (old and _uses_spread_label_keys(old))
-    ):
+    if not options.label_keys_in_spread and is_newly_used(_uses_spread_label_keys):
         for constraint in spec.topology_spread_constraints:
             constraint.match_label_keys = []
         warn(
             "matchLabelKeys of topology spread constraints is dropped: "
             "it needs the feature gate MatchLabelKeysInPodTopologySpread"
         )
-    if (
-        not options.node_inclusion_policy
-        and _uses_inclusion_policies(spec)
-        and not (old and _uses_inclusion_policies(old))
-    ):
+    if not options.node_inclusion_policy and is_newly_used(_uses_inclusion_policies):
         for constraint in spec.topology_spread_constraints:
             constraint.node_affinity_policy, constraint.node_taints_policy = None, None
         warn(

@@ -164,15 +164,10 @@ def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate
 
 
 def _forbid_token_projections(pod: Pod) -> Errors:
-    detail = "must not be specified when serviceAccountName is not set"
+    detail, path = "must not be specified when serviceAccountName is not set", update.SPEC.child("volumes")
     return [
         field_errors.forbidden(
-            update.SPEC.child("volumes")
-            .index(index)
-            .child("projected", "sources")
-            .index(at)
-            .child("serviceAccountToken"),
-            detail,
+            path.index(index).child("projected", "sources").index(at).child("serviceAccountToken"), detail
         )
         for index, volume in enumerate(pod.spec.volumes)
         if volume.projected is not None

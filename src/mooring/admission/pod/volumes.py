@@ -85,9 +85,8 @@ def _validate_volume_source(volume: Volume, path: Path, context: _VolumeContext)
 
 def _validate_empty_dir_volume(source: pv.EmptyDirVolumeSource, path: Path) -> Errors:
     is_negative = source.size_limit is not None and source.size_limit.sign() < 0
-    return checks.forbidden_if(
-        is_negative, path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity"
-    )
+    detail = "SizeLimit field must be a valid resource quantity"
+    return checks.forbidden_if(is_negative, path.child("sizeLimit"), detail)
 
 
 def _validate_keyed_volume(source: SecretVolumeSource | ConfigMapVolumeSource, path: Path) -> Errors:

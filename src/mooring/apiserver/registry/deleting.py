@@ -238,7 +238,9 @@ class Deleting:
     async def respond(self, call: Call, options: DeleteOptions, written: Written, uid: str, *, gone: bool) -> Response:
         """Return the response to a deletion: the object if it remains (or its kind is shown), else a Status."""
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
-            return responded(call, codec.encode(_success_status(call, uid)))
+            details = StatusDetails(name=call.name, group=call.kind.group, kind=call.kind.plural, uid=uid)
+            status = Status(kind="Status", api_version="v1", status="Success", details=details)
+            return responded(call, codec.encode(status))
         if call.stored.needs_webhook:
             await call.stored.prepare([written.value], call.kind)
         body = view_for(self.context, call).object(written.value, written.revision)
@@ -367,8 +369,3 @@ def _propagation_finalizer(obj: Resource, options: DeleteOptions) -> str:
         return present[0]
     group = obj.api_version.rpartition("/")[0]
     return ORPHAN if (group, obj.kind) in _ORPHANS_BY_DEFAULT else ""
-
-
-def _success_status(call: Call, uid: str) -> Status:
-    details = StatusDetails(name=call.name, group=call.kind.group, kind=call.kind.plural, uid=uid)
-    return Status(kind="Status", api_version="v1", status="Success", details=details)
