@@ -153,7 +153,7 @@ class NodeLifecycleController(Controller):
         self.enqueue(node)
 
     def _record_heartbeat(self, old: Node, new: Node) -> None:
-        before, after = _ready_condition(old), _ready_condition(new)
+        before, after = _find_ready_condition(old), _find_ready_condition(new)
         if after is not None and (before is None or before.last_heartbeat_time != after.last_heartbeat_time):
             self._last_seen[new.metadata.name] = self.clock.monotonic()
         self.enqueue(new)
@@ -187,7 +187,7 @@ class NodeLifecycleController(Controller):
         return 2 * self._grace if count > _MANY and count * 2 > len(self._last_seen) else self._grace
 
     def _has_stopped_reporting(self, node: Node) -> bool:
-        ready = _ready_condition(node)
+        ready = _find_ready_condition(node)
         if ready is not None and ready.status == "Unknown":
             return False
         if ready is None:
@@ -203,10 +203,10 @@ class NodeLifecycleController(Controller):
             return None
         if self._has_stopped_reporting(node):
             node = await self._mark_conditions_unknown(node)
-        ready = _ready_condition(node)
+        ready = _find_ready_condition(node)
         down = ready is not None and ready.status != "True"
         if not down:
-            await self._write_taints(node, evicts=False)
+            await self._update_taints_by_conditions(node, evicts=False)
             return None
         again = await self._taint_unready_node(node)
         await self._mark_pods_not_ready(node)
@@ -217,20 +217,20 @@ class NodeLifecycleController(Controller):
         zone = zone_of(node)
         has = any(taint.effect == _NO_EXECUTE and _taint_key(taint) in _OWN_TAINT_KEYS for taint in node.spec.taints)
         if has:
-            await self._write_taints(node, evicts=not self._zones.are_all_zones_down)
+            await self._update_taints_by_conditions(node, evicts=not self._zones.are_all_zones_down)
             return None
         wait = self._zones.reserve_taint_slot(zone, self.clock.monotonic())
         if wait != 0:
-            await self._write_taints(node, evicts=False)
+            await self._update_taints_by_conditions(node, evicts=False)
             return wait
         try:
-            await self._write_taints(node, evicts=True)
+            await self._update_taints_by_conditions(node, evicts=True)
         except (StatusError, ClientError):
             self._zones.cancel_reservation(zone, self.clock.monotonic())
             raise
         return None
 
-    async def _write_taints(self, node: Node, *, evicts: bool) -> None:
+    async def _update_taints_by_conditions(self, node: Node, *, evicts: bool) -> None:
         wanted = compute_taints(node, evicts=evicts)
         if wanted != node.spec.taints:
             body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": wanted}}
@@ -294,7 +294,7 @@ def _compute_own_taint_keys(node: Node, *, evicts: bool) -> dict[tuple[str, str]
     for condition in node.status.conditions:
         if condition.type in _PRESSURES and condition.status == "True":
             found[_PRESSURES[condition.type], _NO_SCHEDULE] = None
-    ready = _ready_condition(node)
+    ready = _find_ready_condition(node)
     if ready is None:  # admission taints a new node until it has reported once
         if any(_taint_key(taint) == (NOT_READY, _NO_SCHEDULE) for taint in node.spec.taints):
             found[NOT_READY, _NO_SCHEDULE] = None
@@ -310,5 +310,5 @@ def _taint_key(taint: Taint) -> tuple[str, str]:
     return taint.key, taint.effect
 
 
-def _ready_condition(node: Node) -> NodeCondition | None:
+def _find_ready_condition(node: Node) -> NodeCondition | None:
     return find_condition(node.status.conditions, "Ready")

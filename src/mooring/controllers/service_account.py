@@ -34,7 +34,7 @@ class ServiceAccountController(Controller):
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self._accounts: Informer[ServiceAccount] = context.informers.of(ServiceAccount)
         self._secrets: Informer[Secret] = context.informers.of(Secret)
-        self._by_account = self._secrets.index("service account", _account_keys_of_secret)
+        self._by_account = self._secrets.index("service account", _account_keys_of_token_secret)
         self.follow(self._namespaces)
         self._accounts.add_handler(added=self._enqueue_dependents, deleted=self._enqueue_dependents)
         self.follow(self._secrets, self._enqueue_token_secret)
@@ -86,7 +86,7 @@ class ServiceAccountController(Controller):
         await self.client.patch(Secret, name, body, namespace, type=PatchType.MERGE)
 
 
-def _account_keys_of_secret(secret: Secret) -> list[str]:
+def _account_keys_of_token_secret(secret: Secret) -> list[str]:
     if secret.type != TOKEN_TYPE:
         return []
     return [f"{secret.metadata.namespace}/{secret.metadata.annotations.get(ACCOUNT, '')}"]

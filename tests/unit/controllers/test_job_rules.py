@@ -207,15 +207,15 @@ TIMES = [
 
 @pytest.mark.parametrize("case", TIMES, ids=lambda case: f"{case.schedule} after {case.after}")
 def test_the_next_time_of_a_schedule(case: Time) -> None:
-    found = Schedule(case.schedule, load_time_zone(case.zone)).after(times.parse(case.after))
+    found = Schedule(case.schedule, load_time_zone(case.zone)).find_time_after(times.parse(case.after))
     assert (found and times.to_seconds(found)) == case.expected
 
 
 def test_an_hour_that_comes_twice_counts_once() -> None:
     schedule = Schedule("30 2 * * *", ZoneInfo("Europe/Berlin"))
-    first = schedule.after(datetime(2026, 10, 24, 12, tzinfo=UTC))
+    first = schedule.find_time_after(datetime(2026, 10, 24, 12, tzinfo=UTC))
     assert first == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
-    assert schedule.after(first) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
+    assert schedule.find_time_after(first) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("text", "zone"), [("61 * * * *", None), ("* * * * *", "Mars/Olympus")])

@@ -292,7 +292,7 @@ class Workloads:
         doomed = stateful_pods.find_pods_to_replace(
             obj,
             {number: pod for number, pod in numbered if number in wanted},
-            is_old=old.__contains__,
+            is_outdated=old.__contains__,
             is_available=lambda pod: bool(pod.node),
             at_once=self._world.settings.stateful_pods_at_once,
         )

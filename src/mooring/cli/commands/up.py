@@ -163,7 +163,7 @@ def _conflict(
 
 
 def _read_programs(path: Path, data_dir: Path) -> "Programs":
-    from mooring.controllers.programs.file import ProgramsError, read
+    from mooring.controllers.programs.file import ProgramsError, read_programs_file
 
     with report_errors(ProgramsError, prefix="--programs ", usage=True):
-        return read(path, data_dir)
+        return read_programs_file(path, data_dir)

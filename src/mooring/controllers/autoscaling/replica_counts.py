@@ -116,7 +116,7 @@ def sum_requests_by_pod(pods: Sequence[Pod], name: str, container: str = "") -> 
 _CPU_START_SECONDS = 300
 """How long CPU usage of an unready pod is ignored after its start."""
 _FIRST_READY_SECONDS = 30
-MOST = 2**31 - 1
+MAX_REPLICAS = 2**31 - 1
 
 
 class ScalingTolerance(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class ScalingTolerance(msgspec.Struct, frozen=True):
     up: float = 0.1
     down: float = 0.1
 
-    def includes(self, ratio: float) -> bool:
+    def includes_ratio(self, ratio: float) -> bool:
         return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
@@ -174,8 +174,8 @@ def propose_by_usage(
     utilization = seen if requests is not None else None
     with_unready = bool(groups.unready) and ratio > 1.0
     if not with_unready and not groups.missing:
-        wanted = current if tolerance.includes(ratio) else math.ceil(ratio * groups.ready)
-        return Proposal(min(wanted, MOST), average, utilization)
+        wanted = current if tolerance.includes_ratio(ratio) else math.ceil(ratio * groups.ready)
+        return Proposal(min(wanted, MAX_REPLICAS), average, utilization)
     for name in groups.missing:
         if ratio < 1.0:
             values[name] = requests[name] * max(100, target) // 100 if requests is not None else target
@@ -184,9 +184,9 @@ def propose_by_usage(
     if with_unready:
         values |= dict.fromkeys(groups.unready, 0)
     again, _ = _usage_ratio(values, target, requests)
-    if tolerance.includes(again) or (ratio < 1.0 < again) or (ratio > 1.0 > again):
+    if tolerance.includes_ratio(again) or (ratio < 1.0 < again) or (ratio > 1.0 > again):
         return Proposal(current, average, utilization)
-    wanted = min(math.ceil(again * len(values)), MOST)
+    wanted = min(math.ceil(again * len(values)), MAX_REPLICAS)
     turned = (again < 1.0 and wanted > current) or (again > 1.0 and wanted < current)
     return Proposal(current if turned else wanted, average, utilization)
 
@@ -240,17 +240,17 @@ def propose_by_total(
     """Propose the number of pods at which one value measured for the whole workload falls to the target."""
     ratio = measured / target
     if not current:
-        return Proposal(min(math.ceil(ratio), MOST), measured)
+        return Proposal(min(math.ceil(ratio), MAX_REPLICAS), measured)
     ready = sum(pod.status.phase == "Running" and is_ready(pod) for pod in pods)
-    wanted = current if tolerance.includes(ratio) else min(math.ceil(ratio * ready), MOST)
+    wanted = current if tolerance.includes_ratio(ratio) else min(math.ceil(ratio * ready), MAX_REPLICAS)
     return Proposal(wanted, measured)
 
 
 def propose_by_value_per_pod(measured: int, replicas: int, target: int, tolerance: ScalingTolerance) -> Proposal:
     """Propose the number of pods at which each has at most `target` of one value that all pods share."""
     wanted = replicas
-    if not replicas or not tolerance.includes(measured / (target * replicas)):
-        wanted = min(math.ceil(measured / target), MOST)
+    if not replicas or not tolerance.includes_ratio(measured / (target * replicas)):
+        wanted = min(math.ceil(measured / target), MAX_REPLICAS)
     return Proposal(wanted, math.ceil(measured / replicas) if replicas else measured)
 
 

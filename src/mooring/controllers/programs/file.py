@@ -8,7 +8,7 @@
       command: [/agnhost]
       args: [pause]
 
-`read` validates everything before the server starts.
+`read_programs_file` validates everything before the server starts.
 """
 
 import ipaddress
@@ -71,7 +71,7 @@ class Programs(msgspec.Struct, frozen=True):
         return next((each for each in self.programs if fnmatchcase(image, each.image)), None)
 
 
-def read(path: Path, data_dir: Path) -> Programs:
+def read_programs_file(path: Path, data_dir: Path) -> Programs:
     """Read and validate the file of `--programs`. Raise ProgramsError."""
     try:
         found = msgspec.yaml.decode(path.read_bytes(), type=_ProgramsFile)

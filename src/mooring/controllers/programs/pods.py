@@ -50,7 +50,7 @@ async def build_variables(source: Source, pod: Pod, container: Container, node: 
     """Return a container's environment variables as a kubelet would. Raise MissingError if a source does not exist."""
     found: dict[str, str] = {}
     for each in container.env_from:
-        found |= await _read_all_keys(source, pod, each)
+        found |= await _read_env_from(source, pod, each)
     for variable in container.env:
         value: str | None
         reference = variable.value_from
@@ -61,7 +61,7 @@ async def build_variables(source: Source, pod: Pod, container: Container, node: 
         elif reference.resource_field_ref is not None:
             value = resource_of(pod, container.name, reference.resource_field_ref, node.status.allocatable)
         else:
-            value = await _read_key(source, pod.metadata.namespace, reference)
+            value = await _read_referenced_key(source, pod.metadata.namespace, reference)
         if value is not None:
             found[variable.name] = value
     return found
@@ -91,7 +91,7 @@ async def _read_data(source: Source, namespace: str, kind: str, name: str) -> di
     return {key: value.decode(errors="replace") for key, value in secret.data.items()}
 
 
-async def _read_all_keys(source: Source, pod: Pod, each: EnvFromSource) -> dict[str, str]:
+async def _read_env_from(source: Source, pod: Pod, each: EnvFromSource) -> dict[str, str]:
     of, kind = each.config_map_ref or each.secret_ref, "ConfigMap" if each.config_map_ref is not None else "Secret"
     if of is None:
         return {}
@@ -102,7 +102,7 @@ async def _read_all_keys(source: Source, pod: Pod, each: EnvFromSource) -> dict[
     return {name: value for name, value in named.items() if _NAME.fullmatch(name)}
 
 
-async def _read_key(source: Source, namespace: str, of: EnvVarSource) -> str | None:
+async def _read_referenced_key(source: Source, namespace: str, of: EnvVarSource) -> str | None:
     wanted = of.config_map_key_ref or of.secret_key_ref
     if wanted is None:
         return None
@@ -170,7 +170,7 @@ class ProgramPod:
         return {**build_server_variables(self._shared.server_url()), "HOSTNAME": name, **own}
 
     def build_container_mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
-        return [*self._volumes.mounts(self.pod, container, variables), *self._write_network_files()]
+        return [*self._volumes.build_mounts(self.pod, container, variables), *self._write_network_files()]
 
     def _write_network_files(self) -> list[Mount]:
         place = self._shared.pod_folder(self.pod)
@@ -210,8 +210,8 @@ class ProgramPod:
             if each.exit_code is None:
                 each.set_waiting("PodInitializing" if self._inits else "ContainerCreating")
         self.request_status_write()
-        await self._create_network()
-        await self._write_volumes()
+        await self._create_network_with_retries()
+        await self._write_volumes_with_retries()
         async with asyncio.TaskGroup() as tasks:
             refreshing = tasks.create_task(self._refresh_volumes_periodically())
             sidecars = [
@@ -219,7 +219,7 @@ class ProgramPod:
                 for each in self._inits
                 if each.spec.restart_policy == "Always"
             ]
-            codes = await self._run_init_containers()
+            codes = await self._run_init_containers_until_failure()
             if not any(codes):
                 self._phase = RUNNING
                 policy = self.pod.spec.restart_policy
@@ -229,7 +229,7 @@ class ProgramPod:
         self._phase = FAILED if any(codes) else SUCCEEDED
         self.request_status_write()
 
-    async def _run_init_containers(self) -> list[int]:
+    async def _run_init_containers_until_failure(self) -> list[int]:
         """Run the init containers in order; return the exit code of one that failed for good."""
         policy = "Never" if self.pod.spec.restart_policy == "Never" else "OnFailure"
         for each in self._inits:
@@ -240,7 +240,7 @@ class ProgramPod:
                 return [code]
         return []
 
-    async def _create_network(self) -> None:
+    async def _create_network_with_retries(self) -> None:
         while True:
             try:
                 self.network = await self._shared.networks.create(self.pod, self._address)
@@ -249,7 +249,7 @@ class ProgramPod:
                 self.record_event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             await self.clock.sleep(_RETRY_SECONDS)
 
-    async def _write_volumes(self) -> None:
+    async def _write_volumes_with_retries(self) -> None:
         while True:
             try:
                 await self._volumes.write(self.pod)

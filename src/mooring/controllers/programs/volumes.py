@@ -103,7 +103,7 @@ class ReferencedObjectReader:
         if found is None or (found.refresh is not None and found.refresh <= now):
             found = self._certificates[place] = await self._request_certificate(pod, wanted)
         for _ in range(int(_WAIT_SECONDS / _LOOK_SECONDS)):
-            if found.chain or await self._is_issued(pod, found):
+            if found.chain or await self._update_if_issued(pod, found):
                 return found.key, found.chain
             await asyncio.sleep(_LOOK_SECONDS)
         raise MissingError(f"the PodCertificateRequest {found.request} was not answered yet")
@@ -137,7 +137,7 @@ class ReferencedObjectReader:
         )
         return PodCertificate(text, made.metadata.name)
 
-    async def _is_issued(self, pod: Pod, wanted: PodCertificate) -> bool:
+    async def _update_if_issued(self, pod: Pod, wanted: PodCertificate) -> bool:
         """Read the chain of a requested certificate; return False if it is not issued. Raise MissingError if denied."""
         found = await self._client.find(PodCertificateRequest, wanted.request, pod.metadata.namespace)
         if found is None:
@@ -191,7 +191,7 @@ class Volumes:
             elif volume.empty_dir is not None:
                 place.chmod(0o777)
 
-    def mounts(self, pod: Pod, container: Container, variables: dict[str, str]) -> list[Mount]:
+    def build_mounts(self, pod: Pod, container: Container, variables: dict[str, str]) -> list[Mount]:
         """Return a container's mounts. Raise MissingError for one that cannot be mounted."""
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         found = []

@@ -63,7 +63,7 @@ def read_rules(pod: Pod) -> PodRules:
     owner = controller_of(pod.metadata)
     runs = _JOB_SECONDS if owner is not None and owner.kind == "Job" else None
     if not any(key.startswith(PREFIX) for key in annotations):
-        return PLAIN if runs is None else _OF_JOB
+        return PLAIN if runs is None else _JOB_RULES
     complaints: list[str] = []
     start = _read_number(annotations, "start-seconds", complaints, 0.0)
     runs = _read_number(annotations, "run-seconds", complaints, runs)
@@ -107,7 +107,7 @@ def _read_number(
 
 
 PLAIN = PodRules()
-_OF_JOB = PodRules(run_seconds=_JOB_SECONDS)
+_JOB_RULES = PodRules(run_seconds=_JOB_SECONDS)
 
 
 _ENDLESS_IMAGES = frozenset({"pause"})

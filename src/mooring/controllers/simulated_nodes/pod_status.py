@@ -42,20 +42,20 @@ def full_image(image: str) -> str:
 def image_id(image: str) -> str:
     repository = full_image(image).partition("@")[0]
     name, _, tag = repository.rpartition(":")
-    return f"{name if name and '/' not in tag else repository}@sha256:{_digest(image)}"
+    return f"{name if name and '/' not in tag else repository}@sha256:{_sha256_hex(image)}"
 
 
 def image_size(image: str) -> int:
     """Return a plausible size of an image, computed from its name."""
-    return 20_000_000 + int(_digest(image)[:8], 16) % 300_000_000
+    return 20_000_000 + int(_sha256_hex(image)[:8], 16) % 300_000_000
 
 
-def _digest(text: str) -> str:
+def _sha256_hex(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def container_id(pod: Pod, container: str, restarts: int) -> str:
-    return f"containerd://{_digest(f'{pod.metadata.uid}/{container}/{restarts}')}"
+    return f"containerd://{_sha256_hex(f'{pod.metadata.uid}/{container}/{restarts}')}"
 
 
 def build_waiting_statuses(

@@ -220,7 +220,7 @@ def _plan_run(pod: Pod, runs: PodRuns, now: datetime, restarts: int) -> Step:
     ends = _time_of_end(moment, runs(restarts, now))
     return Step(
         _build_running_status(pod, now, moment, restarts),
-        _earliest(_time_of_readiness(pod, moment, now), ends),
+        _find_earliest_time(_time_of_readiness(pod, moment, now), ends),
         event="Started",
     )
 
@@ -252,8 +252,10 @@ def _plan_running_pod(pod: Pod, runs: PodRuns, now: datetime, first: ContainerSt
     ready_at = _time_of_readiness(pod, started_at, now)
     late = ready_at is None and not first.ready
     if late or pod.status.observed_generation != pod.metadata.generation or _is_ready_condition_stale(pod):
-        return Step(_build_running_status(pod, now, started_at, first.restart_count), _earliest(ready_at, ends))
-    return Step(again_at=_earliest(ready_at, ends))
+        return Step(
+            _build_running_status(pod, now, started_at, first.restart_count), _find_earliest_time(ready_at, ends)
+        )
+    return Step(again_at=_find_earliest_time(ready_at, ends))
 
 
 def _plan_end_of_run(pod: Pod, runs: PodRuns, run: PodRun, now: datetime, restarts: int) -> Step:
@@ -269,7 +271,7 @@ def _plan_end_of_run(pod: Pod, runs: PodRuns, run: PodRun, now: datetime, restar
             pod, moment, restarts + 1, _time_of_readiness(pod, moment, now) is None, ended
         )
         ends = _time_of_end(moment, runs(restarts + 1, now))
-        return Step(status, _earliest(_time_of_readiness(pod, moment, now), ends), event="Started")
+        return Step(status, _find_earliest_time(_time_of_readiness(pod, moment, now), ends), event="Started")
     message = (
         f"back-off {_format_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
         f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
@@ -366,7 +368,7 @@ def _is_ready_condition_stale(pod: Pod) -> bool:
     return (states.get("Ready") == "True") != (gates and states.get("ContainersReady") == "True")
 
 
-def _earliest(*moments: datetime | None) -> datetime | None:
+def _find_earliest_time(*moments: datetime | None) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 

@@ -58,7 +58,7 @@ class Schedule:
             _, _, day, _, weekday = text.split()
             self._any_day, self._any_weekday = day[0] in "*?", weekday[0] in "*?"
 
-    def after(self, time: datetime) -> datetime | None:
+    def find_time_after(self, time: datetime) -> datetime | None:
         """Return the first scheduled time after `time`; None if there is none within 5 years."""
         if self._every is not None:
             return add_seconds(time.replace(microsecond=0), self._every)
@@ -204,7 +204,7 @@ class CronJobController(WorkloadController[CronJob]):
             self.recorder.event(owner, "Warning", reason, f"{message}: {error}")
             return None
         missed = find_missed_times(owner, schedule, now)
-        due = schedule.after(now) if missed.latest is not None else missed.next
+        due = schedule.find_time_after(now) if missed.latest is not None else missed.next
         wait = (due - now).total_seconds() + _PATIENCE if due is not None else None
         if missed.many:
             message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
@@ -269,10 +269,10 @@ def find_missed_times(owner: CronJob, schedule: Schedule, now: datetime) -> Miss
     since = times.parse(stamp) if stamp else now
     if deadline is not None:
         since = max(since, times.add_seconds(now, -deadline))
-    time, latest, count = schedule.after(since), None, 0
+    time, latest, count = schedule.find_time_after(since), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1
-        time = schedule.after(time)
+        time = schedule.find_time_after(time)
         if count > _MANY and time is not None and time <= now:
             latest = _bisect_latest_time(schedule, latest, now)
             break
@@ -282,11 +282,11 @@ def find_missed_times(owner: CronJob, schedule: Schedule, now: datetime) -> Miss
 def _bisect_latest_time(schedule: Schedule, found: datetime, now: datetime) -> datetime:
     step = (now - found) / 2
     while step > timedelta(minutes=1):
-        time = schedule.after(now - step)
+        time = schedule.find_time_after(now - step)
         if time is not None and time <= now:
             found = time
         step /= 2
-    while (time := schedule.after(found)) is not None and time <= now:
+    while (time := schedule.find_time_after(found)) is not None and time <= now:
         found = time
     return found
 

@@ -206,7 +206,7 @@ async def _remove_all_finalizers(pods: Collection[Pod], remove_finalizer: Callab
     """Remove the tracking finalizers of pods, skipping gone or changed ones. Try all; raise the first error."""
     failures = list[Exception]()
 
-    async def work(pod: Pod) -> None:
+    async def remove_or_record_error(pod: Pod) -> None:
         try:
             await remove_finalizer(pod)
         except (errors.NotFound, errors.Conflict):
@@ -214,7 +214,7 @@ async def _remove_all_finalizers(pods: Collection[Pod], remove_finalizer: Callab
         except Exception as error:
             failures.append(error)
 
-    await for_each_concurrently(pods, work, min(len(pods), RELEASED_AT_ONCE))
+    await for_each_concurrently(pods, remove_or_record_error, min(len(pods), RELEASED_AT_ONCE))
     if failures:
         raise failures[0]
 

@@ -55,7 +55,7 @@ class ReplicasController(WorkloadController[R], Generic[R]):
     def build_status(self, owner: R, counts: dict[str, int], failure: PodWriteFailure | None, now: datetime) -> Struct:
         """Return the workload's new status, with those of the counts that it has fields for."""
         known = {name: counts[name] for name in counts if name in self.status_type.__struct_fields__}
-        found = with_failure_condition(self.condition_type, owner.status.conditions, failure, now)
+        found = with_updated_failure_condition(self.condition_type, owner.status.conditions, failure, now)
         return self.status_type(**known, observed_generation=owner.metadata.generation, conditions=found)
 
     def related_workloads(self, owner: R) -> Sequence[R]:
@@ -143,7 +143,9 @@ def count_pods(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds
     }
 
 
-def with_failure_condition(cls: type[C], old: Sequence[C], failure: PodWriteFailure | None, now: datetime) -> list[C]:
+def with_updated_failure_condition(
+    cls: type[C], old: Sequence[C], failure: PodWriteFailure | None, now: datetime
+) -> list[C]:
     """Return the conditions with ReplicaFailure set, or removed if there is no failure."""
     others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
     if failure is None:

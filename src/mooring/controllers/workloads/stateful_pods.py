@@ -138,13 +138,13 @@ def first_updated_ordinal(owner: StatefulSet) -> int:
 
 
 def find_pods_to_replace(
-    owner: StatefulSet, pods: Mapping[int, P], *, is_old: Predicate[P], is_available: Predicate[P], at_once: bool
+    owner: StatefulSet, pods: Mapping[int, P], *, is_outdated: Predicate[P], is_available: Predicate[P], at_once: bool
 ) -> list[P]:
     """Return outdated pods that a rolling update deletes now: one, or with `at_once` up to `maxUnavailable`."""
     reached = range(first_updated_ordinal(owner), ordinals(owner).stop)
     if not at_once:
-        return _find_next_outdated((pods.get(number) for number in reversed(reached)), is_old, is_available)
-    old = [pods[number] for number in sorted(pods, reverse=True) if number in reached and is_old(pods[number])]
+        return _find_next_outdated((pods.get(number) for number in reversed(reached)), is_outdated, is_available)
+    old = [pods[number] for number in sorted(pods, reverse=True) if number in reached and is_outdated(pods[number])]
     if not old:
         return old
     # Unavailable pods are replaced first: waiting for them could take for ever.
@@ -160,10 +160,12 @@ def _max_unavailable(owner: StatefulSet) -> int:
     return max(1, scaled_value(most, len(ordinals(owner)), round_up=False))
 
 
-def _find_next_outdated(downwards: Iterable[P | None], is_old: Predicate[P], is_available: Predicate[P]) -> list[P]:
+def _find_next_outdated(
+    downwards: Iterable[P | None], is_outdated: Predicate[P], is_available: Predicate[P]
+) -> list[P]:
     """Return the highest-ordinal outdated pod if all above it are healthy, as Kubernetes before 1.37 chooses."""
     for pod in downwards:
-        if pod is not None and is_old(pod):
+        if pod is not None and is_outdated(pod):
             return [pod]
         if pod is None or not is_available(pod):
             break

@@ -41,7 +41,7 @@ class _SyncState(msgspec.Struct):
     now: datetime
 
     @property
-    def one_by_one(self) -> bool:
+    def is_one_by_one(self) -> bool:
         return stateful_pods.is_ordered(self.owner)
 
     def is_ready(self, pod: Pod) -> bool:
@@ -51,7 +51,7 @@ class _SyncState(msgspec.Struct):
     def is_available(self, pod: Pod) -> bool:
         return self.is_ready(pod) and pod_states.is_available(pod, self.owner.spec.min_ready_seconds, self.now)
 
-    def is_old(self, pod: Pod) -> bool:
+    def is_outdated(self, pod: Pod) -> bool:
         newest = self.update.metadata.name
         return pod.metadata.deletion_timestamp is None and stateful_pods.revision_of(pod) != newest
 
@@ -116,8 +116,8 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         await self._write_claim_owners(state)
         await self._restore_identity_labels(state)
         vacant = (ordinal for ordinal in stateful_pods.ordinals(state.owner) if ordinal not in state.pods)
-        missing = list(islice(vacant, 1 if state.one_by_one else LARGEST_BATCH))
-        if missing and not state.one_by_one:
+        missing = list(islice(vacant, 1 if state.is_one_by_one else LARGEST_BATCH))
+        if missing and not state.is_one_by_one:
             wait = await self._create_pods(state, missing)
             if wait is not None:
                 return wait
@@ -125,24 +125,28 @@ class StatefulSetController(WorkloadController[StatefulSet]):
                 self.unfinished.add(state.key)
         for ordinal in sorted(state.pods):
             pod = state.pods[ordinal]
-            if state.one_by_one and missing and missing[0] < ordinal:
+            if state.is_one_by_one and missing and missing[0] < ordinal:
                 return await self._create_pods(state, missing)
             if states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
                 ending = "Failed" if pod.status.phase == "Failed" else "Terminated"
                 text = f"StatefulSet {state.key} is recreating {ending.lower()} Pod {pod.metadata.name}"
                 self.recorder.event(state.owner, "Warning", f"Recreating{ending}Pod", text)
                 await self.pod_control.delete_pods(state.key, state.owner, [pod])
-                if state.one_by_one:
+                if state.is_one_by_one:
                     return None
-            elif state.one_by_one and not state.is_available(pod):
+            elif state.is_one_by_one and not state.is_available(pod):
                 return None
-        if state.one_by_one and missing:
+        if state.is_one_by_one and missing:
             return await self._create_pods(state, missing)
         if not await self._delete_condemned_pods(state):
             return None
         if state.owner.spec.update_strategy.type == "RollingUpdate":
             doomed = stateful_pods.find_pods_to_replace(
-                state.owner, state.pods, is_old=state.is_old, is_available=state.is_available, at_once=self._at_once
+                state.owner,
+                state.pods,
+                is_outdated=state.is_outdated,
+                is_available=state.is_available,
+                at_once=self._at_once,
             )
             await self.pod_control.delete_pods(state.key, state.owner, doomed)
         return None
@@ -178,7 +182,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
 
     async def _delete_condemned_pods(self, state: _SyncState) -> bool:
         """Delete surplus pods, highest ordinal first; return False while the next step must wait for one."""
-        if not state.one_by_one:
+        if not state.is_one_by_one:
             going = [pod for pod in state.condemned if pod.metadata.deletion_timestamp is None]
             await self.pod_control.delete_pods(state.key, state.owner, going)
             return True

@@ -54,7 +54,7 @@ def volumes(tmp_path: Path) -> Volumes:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_is_made_of_objects_cannot_be_written_to(case: Case, volumes: Volumes, tmp_path: Path) -> None:
     made = pod(case.volume, case.mount)
-    (mount,) = volumes.mounts(made, made.spec.containers[0], {})
+    (mount,) = volumes.build_mounts(made, made.spec.containers[0], {})
     assert (mount.path, mount.read_only) == ("/mnt", case.read_only)
     assert mount.source.is_relative_to(tmp_path)
 
@@ -62,13 +62,13 @@ def test_what_is_made_of_objects_cannot_be_written_to(case: Case, volumes: Volum
 async def test_pods_of_a_node_share_its_paths(volumes: Volumes) -> None:
     made = pod({"hostPath": {"path": "/data"}}, {})
     await volumes.write(made)
-    (mount,) = volumes.mounts(made, made.spec.containers[0], {})
+    (mount,) = volumes.build_mounts(made, made.spec.containers[0], {})
     (mount.source / "left").write_text("here")
     made.metadata.uid = "another"
-    (other,) = volumes.mounts(made, made.spec.containers[0], {})
+    (other,) = volumes.build_mounts(made, made.spec.containers[0], {})
     assert (other.source / "left").read_text() == "here"
     made.spec.node_name = "node-1"
-    (elsewhere,) = volumes.mounts(made, made.spec.containers[0], {})
+    (elsewhere,) = volumes.build_mounts(made, made.spec.containers[0], {})
     assert elsewhere.source != mount.source
 
 
@@ -76,7 +76,7 @@ async def test_pods_of_a_node_share_its_paths(volumes: Volumes) -> None:
 def test_a_path_below_a_volume_does_not_lead_out_of_it(mount: dict[str, Any], volumes: Volumes) -> None:
     made = pod({"emptyDir": {}}, mount)
     with pytest.raises(MissingError, match="leads out of the volume"):
-        volumes.mounts(made, made.spec.containers[0], {"UP": ".."})
+        volumes.build_mounts(made, made.spec.containers[0], {"UP": ".."})
 
 
 @pytest.mark.parametrize(
@@ -94,16 +94,16 @@ async def test_a_link_that_a_program_left_does_not_lead_out_of_its_volume(
 ) -> None:
     whole = pod({"emptyDir": {}}, {})
     await volumes.write(whole)
-    (mount,) = volumes.mounts(whole, whole.spec.containers[0], {})
+    (mount,) = volumes.build_mounts(whole, whole.spec.containers[0], {})
     (mount.source / "file").touch()
     (mount.source / link).symlink_to(target)
     made = pod({"emptyDir": {}}, {"subPath": link})
     with pytest.raises(MissingError, match=reported):
-        volumes.mounts(made, made.spec.containers[0], {})
+        volumes.build_mounts(made, made.spec.containers[0], {})
 
 
 async def test_a_path_below_a_volume_may_have_variables(volumes: Volumes) -> None:
     made = pod({"emptyDir": {}}, {"subPathExpr": "$(NAME)/logs"})
     await volumes.write(made)
-    (mount,) = volumes.mounts(made, made.spec.containers[0], {"NAME": "web"})
+    (mount,) = volumes.build_mounts(made, made.spec.containers[0], {"NAME": "web"})
     assert mount.source.parts[-2:] == ("web", "logs")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.api.program_folders import container_folder, pod_folder
-from mooring.controllers.programs.file import ProgramsError, read
+from mooring.controllers.programs.file import ProgramsError, read_programs_file
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -48,14 +48,14 @@ def test_a_mistake_is_reported_with_its_place(case: Case, tmp_path: Path) -> Non
     path = tmp_path / "programs.yaml"
     path.write_text(case.text)
     with pytest.raises(ProgramsError) as raised:
-        read(path, tmp_path)
+        read_programs_file(path, tmp_path)
     assert str(path) in str(raised.value)
     assert case.message in str(raised.value)
 
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ProgramsError, match="No such file"):
-        read(tmp_path / "programs.yaml", tmp_path)
+        read_programs_file(tmp_path / "programs.yaml", tmp_path)
 
 
 def test_the_first_pattern_that_fits_counts_and_paths_start_from_the_file(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ programs:
 - {image: "example.com/web:*", run: [./serve, -v]}
 - {image: "*", run: [sh]}
 """)
-    programs = read(path, tmp_path / "data")
+    programs = read_programs_file(path, tmp_path / "data")
     web, other = programs.find_program("example.com/web:1"), programs.find_program("busybox")
     assert web is not None
     assert (web.run, web.working_dir) == ((str(tmp_path / "serve"), "-v"), str(tmp_path))
@@ -83,7 +83,7 @@ def test_a_root_needs_bubblewrap_and_the_message_says_so(tmp_path: Path, monkeyp
     path = tmp_path / "programs.yaml"
     path.write_text("programs: [{image: a, root: .}]")
     with pytest.raises(ProgramsError, match="bubblewrap"):
-        read(path, tmp_path)
+        read_programs_file(path, tmp_path)
 
 
 def test_networks_of_their_own_are_for_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_networks_of_their_own_are_for_root(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "programs.yaml"
     path.write_text("network: own\nprograms: []")
     with pytest.raises(ProgramsError, match="only root can have it"):
-        read(path, tmp_path)
+        read_programs_file(path, tmp_path)
 
 
 def test_a_new_data_directory_is_readable_by_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_a_new_data_directory_is_readable_by_its_owner_alone(tmp_path: Path, mon
     (tmp_path / "file.yaml").write_text("programs: [{image: x, root: image}]")
     monkeypatch.setattr(shutil, "which", lambda _name: "/bin/true")
     with pytest.raises(ProgramsError, match="does not work here"):
-        read(tmp_path / "file.yaml", tmp_path / "data")
+        read_programs_file(tmp_path / "file.yaml", tmp_path / "data")
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 

@@ -135,7 +135,7 @@ def _controller_cause(snapshot: Snapshot, owner: Resource, missing: int, pods: S
 
 def next_run_of(owner: CronJob, now: datetime) -> datetime | None:
     """Return when a CronJob is due next; None if its schedule matches no date. Raise `ScheduleError`."""
-    return Schedule(owner.spec.schedule, load_time_zone(owner.spec.time_zone)).after(now)
+    return Schedule(owner.spec.schedule, load_time_zone(owner.spec.time_zone)).find_time_after(now)
 
 
 def _never_due_cause(owner: CronJob, now: datetime) -> Cause | None:
