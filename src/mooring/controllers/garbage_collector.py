@@ -35,14 +35,14 @@ log = logs.get(__name__)
 
 @dataclass(slots=True)
 class KindCache:
-    """The cached objects of one kind, with an index by owner."""
+    """The cached objects of one kind, with an index by the uids of their owners."""
 
     kind: Kind
     objects: Informer[Any]
     by_owner: Index[Any]
     name: str
     owners: Collection[str]
-    """An index of the objects by the uids of their owners."""
+    """The uids in the index."""
 
 
 class GarbageCollector(Controller):

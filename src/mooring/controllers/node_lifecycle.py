@@ -84,7 +84,7 @@ class ZoneDisruption:
         return changed
 
     def reserve_taint_slot(self, zone: Zone, now: float) -> float | None:
-        """Reserve a NoExecute taint in a zone's rate limit; return the seconds to wait, None while none is allowed."""
+        """Reserve a NoExecute taint in a zone's rate limit; return the seconds to wait, None while its rate is 0."""
         rate = self._taints_per_second(zone)
         if not rate or self.are_all_zones_down:
             return None
@@ -275,9 +275,9 @@ class NodeLifecycleController(Controller):
 
 
 def compute_taints(node: Node, *, evicts: bool) -> list[Taint]:
-    """Return the taints that a node should have: foreign ones, and those that its conditions require.
+    """Return the taints that a node should have: those of other components, and those that its state requires.
 
-    `evicts` is whether a node that is not ready gets NoExecute taints.
+    `evicts` adds NoExecute taints to a node that is not ready.
     """
     keys = _compute_own_taint_keys(node, evicts=evicts)
     kept = [

@@ -107,7 +107,7 @@ class ResourceClaimController(Controller):
     async def _ensure_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
         """Find or create a pod's claim of a template; return its name, or None without the template.
 
-        Raise `_ClaimRejectedError`.
+        Raise `_ClaimRejectedError` if the server rejects the template's claims, now or recently (backoff).
         """
         for claim in self._by_owner.get(pod.metadata.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
@@ -148,7 +148,7 @@ class ResourceClaimController(Controller):
             await self.delete(claim)
 
     async def _is_user_alive(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        """Return whether a user in `reservedFor` is no pod, or one that exists (in cache or server) and is not over."""
+        """Return whether a user in `reservedFor` is no pod, or a pod in cache or server that has not ended."""
         if user.resource != "pods" or user.api_group:
             return True  # not a pod
         pod = self._pods.get(user.name, namespace)

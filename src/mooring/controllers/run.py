@@ -121,7 +121,7 @@ class ControllerSet(ElectedComponent):
 
 
 class Controllers(ControllerSet):
-    """The component that runs all controllers, or those that `names` selects. Raise UnknownControllerError."""
+    """The component that runs the controllers that `names` selects, by default all. Raise UnknownControllerError."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ def set_condition(
 
 
 def find_metric_source(metric: MetricSpec) -> tuple[str, Any]:
-    """Return the source of an autoscaler's metric, and the field that holds it. Raise NoMeasureError without one."""
+    """Return the source of an autoscaler's metric, and the field that holds it. Raise NoMeasureError if it has none."""
     for field in _SOURCES:
         source = getattr(metric, field)
         if source is not None:
@@ -74,7 +74,7 @@ def find_metric_source(metric: MetricSpec) -> tuple[str, Any]:
 
 
 def resource_and_container(metric: MetricSpec) -> tuple[str, str]:
-    """Return the resource (`cpu`) and the container that a metric measures; empty strings where it has none."""
+    """Return the resource (`cpu`) and the container that a metric measures; an empty string where it has none."""
     source = metric.resource or metric.container_resource
     return getattr(source, "name", ""), getattr(source, "container", "")
 

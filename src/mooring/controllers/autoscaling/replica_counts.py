@@ -39,7 +39,10 @@ def read_annotated_value(metadata: ObjectMeta, name: str) -> int | None:
 
 
 def read_annotated_usage(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str = "") -> Measures:
-    """Read the usage of running pods from annotations; pods without one share the rest of the target's total."""
+    """Return usage in thousandths, by pod name, from annotations; pods without them share the rest of the total.
+
+    The total is an annotation of the autoscaler's target. Only running pods count.
+    """
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
     key = f"{name}.{container}" if container else name
     found = {
@@ -68,7 +71,11 @@ class _PodMetricsList(msgspec.Struct):
 
 
 async def read_api_usage(client: Client, namespace: str, selector: str, name: str, container: str = "") -> Measures:
-    """Read the usage of pods, by name, from the API metrics.k8s.io. Raise NoMeasureError if it is not served."""
+    """Return the usage of the resource `name` in thousandths, by pod name, from the API metrics.k8s.io.
+
+    With `container`, only its usage counts. Pods with a value missing are left out. Raise NoMeasureError if the API is
+    not served or its response is invalid.
+    """
     path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
     try:
         answer = await client.raw("GET", path, query=[("labelSelector", selector)])
@@ -97,7 +104,7 @@ def _parse_milli(text: str | None) -> int | None:
 
 
 def sum_requests_by_pod(pods: Sequence[Pod], name: str, container: str = "") -> dict[str, int]:
-    """Return each pod's requests of a resource, by pod name, in thousandths. Raise NoMeasureError if one has none."""
+    """Return requests of a resource in thousandths, by pod name. Raise NoMeasureError if a container has none."""
     found: dict[str, int] = {}
     for pod in pods:
         total = 0
@@ -362,7 +369,7 @@ def _apply_limits(
 
 
 def _apply_policies(history: ScalingHistory, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
-    """Return up or down to which number of pods the scaling policies allow scaling now.
+    """Return the highest (`is_up`) or lowest number of pods that the scaling policies allow now.
 
     With selectPolicy `Min` the strictest policy counts, otherwise the most permissive one.
     """

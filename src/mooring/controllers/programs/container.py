@@ -262,7 +262,8 @@ class ProgramContainer:
         self._message_file.write_bytes(b"")
         directory = self.spec.working_dir or program.working_dir
         if not program.root:
-            known = {**os.environ, **program.env, **self._link_mounts(folder, mounts), **variables}
+            mounted = {"MOORING_MOUNTS": self._create_mounts_folder(folder, mounts)}
+            known = {**os.environ, **program.env, **mounted, **variables}
             write_entrance(folder, Entrance(self.handle.network, known, directory))
             words = [*self.handle.network, *self._build_command_line(program, known)]
             return await start(words, known, directory, self._open_log(folder), None)
@@ -293,8 +294,8 @@ class ProgramContainer:
         log_file(folder, self.restarts - 2).unlink(missing_ok=True)
         return LogFile(log_file(folder, self.restarts), self.handle.clock)
 
-    def _link_mounts(self, folder: Path, mounts: list[Mount]) -> dict[str, str]:
-        """Create links to the mounted volumes in a folder; return the environment variable that names the folder."""
+    def _create_mounts_folder(self, folder: Path, mounts: list[Mount]) -> str:
+        """Create a folder with links to the mounted volumes; return its path."""
         seen = folder / "mounts"
         for mount in sorted(mounts):
             place = seen / os.path.normpath(mount.path).lstrip("/")
@@ -303,7 +304,7 @@ class ProgramContainer:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.unlink(missing_ok=True)
             place.symlink_to(mount.source, target_is_directory=mount.source.is_dir())
-        return {"MOORING_MOUNTS": str(seen)}
+        return str(seen)
 
     def _build_command_line(self, program: Program, variables: dict[str, str]) -> list[str]:
         if program.run:

@@ -72,7 +72,7 @@ class Programs(msgspec.Struct, frozen=True):
 
 
 def read_programs_file(path: Path, data_dir: Path) -> Programs:
-    """Read and validate the file of `--programs`. Raise ProgramsError."""
+    """Read and validate the file of `--programs`. Raise ProgramsError if it is unreadable or invalid."""
     try:
         found = msgspec.yaml.decode(path.read_bytes(), type=_ProgramsFile)
     except OSError as error:
@@ -133,7 +133,7 @@ def _require_sandbox(data_dir: Path, where: str) -> None:
             *build_isolation_command(place / "image", place / "layer", [], hostname="trial", directory="/"),
             *report_process_id_options(1),
         ]
-        # The program does not exist: bubblewrap must get as far as report_process_id_options that.
+        # The program does not exist: bubblewrap must get as far as reporting that.
         tried = subprocess.run([*words, "/none"], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed
     if "execvp /none" not in tried.stderr:
         raise ProgramsError(f"{where}: `root` does not work here: {tried.stderr.strip()}")

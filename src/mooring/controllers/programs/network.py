@@ -40,7 +40,7 @@ class PodNetworks:
         return self._own and not pod.spec.host_network
 
     async def create(self, pod: Pod, address: str) -> list[str]:
-        """Create a pod's network; return the command prefix that enters it. Raise NetworkError."""
+        """Create a pod's network; return the command prefix that enters it. Raise NetworkError if that fails."""
         if not self.is_own(pod):
             return []
         name = self._namespace_name(pod)

@@ -30,7 +30,7 @@ class StartError(Exception):
 
 
 class Process:
-    """A started program process. Constructed by `start`."""
+    """A running program: its process id, log, signals and exit code. Made by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, number: int, log: "LogFile") -> None:
         self._process = process
@@ -68,7 +68,7 @@ class Process:
 async def start(
     words: Sequence[str], variables: Mapping[str, str], directory: str, log: "LogFile", info: tuple[int, int] | None
 ) -> Process:
-    """Start a program; bubblewrap writes its process id to the pipe `info`. Raise StartError."""
+    """Start a program; bubblewrap writes its process id to the pipe `info`. Raise StartError if that fails."""
     reading, writing = info or (-1, -1)
     try:
         process = await spawn(

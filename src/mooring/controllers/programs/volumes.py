@@ -192,7 +192,7 @@ class Volumes:
                 place.chmod(0o777)
 
     def build_mounts(self, pod: Pod, container: Container, variables: dict[str, str]) -> list[Mount]:
-        """Return a container's mounts. Raise MissingError for one that cannot be mounted."""
+        """Return a container's mounts. Raise MissingError if a subPath leads outside its volume or cannot be opened."""
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         found = []
         for mount in container.volume_mounts:

@@ -14,7 +14,7 @@ NETWORKS = 2**15
 
 
 def pod_cidr_of(number: int) -> str:
-    """Return the pod CIDR of the node with a number.
+    """Return the pod CIDR of the simulated node with the given number.
 
     >>> pod_cidr_of(1)
     '10.128.1.0/24'
@@ -32,7 +32,7 @@ def parse_network_number(pod_cidr: str) -> int | None:
 
 
 def node_address(number: int) -> str:
-    """Return the address of the node with a number.
+    """Return the address of the simulated node with the given number.
 
     >>> node_address(0)
     '172.16.0.1'
@@ -41,9 +41,9 @@ def node_address(number: int) -> str:
 
 
 def _usable_addresses(pod_cidr: str) -> tuple[int, int] | None:
-    """Return the first usable address of a network, as an integer, and how many there are; None if it is not IPv4.
+    """Return the first usable address of an IPv4 network, as an integer, and the number of usable addresses.
 
-    `ipaddress` would take ten times as long, and nodes have few pods.
+    None if the CIDR is invalid or has host bits. Called for every pod: `ipaddress` would take ten times as long.
 
     >>> [_usable_addresses(cidr) for cidr in ("10.128.1.0/24", "10.128.1.1/24", "fd00::/64", "")]
     [(176161025, 254), None, None, None]
@@ -54,10 +54,6 @@ def _usable_addresses(pod_cidr: str) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return None if first % size else (first + 1, size - 2)
-
-
-def _format_address(address: int) -> str:
-    return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
 
 
 class PodCidrAllocator:
@@ -109,7 +105,7 @@ class PodAddressAllocator:
         self._last.pop(node, None)
 
     def allocate(self, node: str, pod_cidr: str, uid: str) -> str | None:
-        """Allocate the next free address of a node, so that released ones are reused late; None if all are taken."""
+        """Allocate the next free address of a node, so that released ones are reused late; None if none is free."""
         found = _usable_addresses(pod_cidr)
         if found is None:
             return None
@@ -117,7 +113,7 @@ class PodAddressAllocator:
         first, size = found
         for step in range(size):
             offset = (self._last.get(node, 0) + step) % size
-            address = _format_address(first + offset)
+            address = socket.inet_ntoa((first + offset).to_bytes(4))
             if offset and address not in taken:
                 self._last[node] = offset + 1
                 taken[address] = uid

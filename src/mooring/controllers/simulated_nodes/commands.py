@@ -136,18 +136,18 @@ class InitFailure(msgspec.Struct, frozen=True):
 
 
 class PodRuns(msgspec.Struct, frozen=True):
-    """The runs of one pod: passes its questions, with the pod and its rules, to `CommandEvaluator`."""
+    """The runs of one pod: calls `CommandEvaluator` with the pod and its rules."""
 
     commands: "CommandEvaluator"
     pod: Pod
     rules: PodRules
 
     def __call__(self, restarts: int, at: datetime) -> PodRun:
-        """Return the run after a number of restarts, which starts or started at the given time."""
+        """Return the run of the pod's containers after a number of restarts; `at` is when it starts or started."""
         return self.commands.find_run(self.pod, self.rules, restarts, at)
 
     def find_init_failure(self, attempt: int, at: datetime) -> InitFailure | None:
-        """Return the init container that fails in an attempt to start the pod."""
+        """Return the name and exit code of the init container that fails in a start attempt; None if none fails."""
         return self.commands.find_init_failure(self.pod, self.rules, attempt, at)
 
 
@@ -179,7 +179,7 @@ class CommandEvaluator:
         """The remaining interpreter steps of each namespace, and when they were last refilled."""
 
     def find_run(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> PodRun:
-        """Return the run of a pod after a number of restarts, from the cache if possible. Raise StepsUsedUpError."""
+        """Return a pod's run after a number of restarts, cached or computed. Raise StepsUsedUpError to wait."""
         if rules.is_explicit or not any(_command_line_of(container) for container in pod.spec.containers):
             return self._run_by_rules(pod, rules, restarts)
         runs = self._cached_runs_of(pod).runs
@@ -189,7 +189,10 @@ class CommandEvaluator:
         return runs[restarts] or self._run_by_rules(pod, rules, restarts)
 
     def find_init_failure(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> InitFailure | None:
-        """Return the first init container whose command is known to fail; None without one. Raise StepsUsedUpError."""
+        """Return the first init container whose command fails, as far as known; None if none does.
+
+        Raise StepsUsedUpError if the namespace must wait for more interpreter steps.
+        """
         if rules.is_explicit or not any(_command_line_of(container) for container in pod.spec.init_containers):
             return None
         inits = self._cached_runs_of(pod).inits

@@ -46,7 +46,7 @@ def image_id(image: str) -> str:
 
 
 def image_size(image: str) -> int:
-    """Return a plausible size of an image, computed from its name."""
+    """Return a plausible size of an image in bytes, computed from its name."""
     return 20_000_000 + int(_sha256_hex(image)[:8], 16) % 300_000_000
 
 

@@ -91,7 +91,7 @@ _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 
 
 class Step(msgspec.Struct, frozen=True):
-    """The next action on a pod: status fields to write, an event, its removal, and when to compute the step again."""
+    """The next action on a pod: status fields to write, an event, its removal, and when to compute the next one."""
 
     status: dict[str, Any] | None = None
     """Fields of the status to write, by attribute; of conditions those that change."""
@@ -106,7 +106,7 @@ NOTHING = Step()
 
 
 def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
-    """Return the next step of a pod on a working node, and when to compute another; `NOTHING` if there is none."""
+    """Return what to write now of a pod on a working node, and when to call again; `NOTHING` until it changes."""
     if pod.metadata.deletion_timestamp is not None:
         return _plan_termination(pod, rules, now)
     if has_ended(pod):
@@ -348,7 +348,7 @@ def _time_of_end(started_at: str, run: PodRun) -> datetime | None:
 
 
 def build_rejection_step(pod: Pod, rejection: Rejection, now: datetime) -> Step:
-    """Return the step that sets a pod to Failed because its node rejects it."""
+    """Return the status write that sets a pod to Failed because its node rejects it, with an event."""
     status = {
         "phase": FAILED,
         "reason": rejection.reason,

@@ -45,7 +45,7 @@ def build_numbered_nodes(count: int) -> list[Node]:
 
 
 def read_templates(source: str | bytes) -> list[Node]:
-    """Return the nodes of a YAML file of Node manifests. Raise TemplateError."""
+    """Return the nodes of a YAML file of Node manifests. Raise TemplateError if one is invalid."""
     try:
         documents = yaml_documents.read(source)
     except DecodeError as error:

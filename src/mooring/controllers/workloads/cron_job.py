@@ -89,7 +89,7 @@ class Schedule:
 
 
 def load_time_zone(name: str | None) -> tzinfo:
-    """Return a time zone by name, by default UTC. Raise ScheduleError."""
+    """Return a time zone by name, UTC without one. Raise ScheduleError if the name is unknown."""
     if name is None:
         return UTC
     import zoneinfo  # noqa: PLC0415 - few name a zone, and it takes long to load

@@ -58,7 +58,7 @@ class DaemonPlacement:
         self._suitabilities: dict[tuple[str, str], Suitability] = {}
 
     def evaluate(self, node: core_v1.Node) -> Suitability:
-        """Return whether a pod should run on the node, and whether a running one may stay."""
+        """Return whether a pod should run on the node, and whether a running pod may stay."""
         key = (node.metadata.uid, node.metadata.resource_version)
         suitability = self._suitabilities.get(key)
         if suitability is None:

@@ -164,7 +164,7 @@ _SIZES = (pace.DESIRED, pace.MAXIMUM)
 
 
 class _Rollout(msgspec.Struct):
-    """A Deployment and its ReplicaSets in one reconcile, with the changes of its status so far."""
+    """A Deployment and its ReplicaSets in one reconcile, with the parts of its new status so far."""
 
     key: str
     deployment: Deployment
@@ -338,7 +338,10 @@ class DeploymentController(WorkloadController[Deployment]):
         self._set_progressing_condition(rollout, "True", CREATED, f'Created new replica set "{name}"')
 
     async def _handle_name_conflict(self, rollout: _Rollout, made: ReplicaSet) -> None:
-        """Handle a ReplicaSet name that is taken: by one created a moment ago, or by a hash collision."""
+        """Use the ReplicaSet that has the name already if it is the Deployment's and current; else count a collision.
+
+        With another collision count the next reconcile generates another name.
+        """
         meta = made.metadata
         found = await self.client.get(ReplicaSet, meta.name, meta.namespace)
         owner = controller_of(found.metadata)

@@ -222,10 +222,9 @@ class Expectations:
         self._pending.pop(key, None)
 
     def _get_or_create_pending(self, key: str) -> _PendingWrites:
-        pending = self._pending.get(key)
-        if pending is None:
-            pending = self._pending[key] = _PendingWrites(self._clock.monotonic())
-        pending.since = self._clock.monotonic()
+        now = self._clock.monotonic()
+        pending = self._pending.setdefault(key, _PendingWrites(now))
+        pending.since = now
         return pending
 
 

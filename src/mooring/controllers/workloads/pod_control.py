@@ -23,7 +23,7 @@ _NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict
 
 
 class TemplateRejection(msgspec.Struct, frozen=True):
-    """The last rejection of a workload's template by the server, and the time before which it is not tried again."""
+    """The last rejection of a workload's template by the server, and the monotonic time until which none is tried."""
 
     template: Struct
     error: StatusError
@@ -43,7 +43,7 @@ class TemplateRejections:
         self._held = context.metrics.held_creates.labels(controller)
 
     def find_backoff(self, owner: Resource, template: Struct) -> tuple[StatusError, float] | None:
-        """Return a recently rejected template's error and the seconds to wait; None if it may be tried."""
+        """Return a recently rejected template's error and the seconds to wait; None if the template may be tried."""
         found = self._found.get(owner.metadata.uid)
         left = found.until - self._clock.monotonic() if found is not None else 0.0
         if found is None or left <= 0 or found.template != template:
@@ -99,7 +99,7 @@ class PodControl:
         self.template_rejections = TemplateRejections(context, controller)
 
     def build_pod(self, owner: Resource, template: PodTemplateSpec, **changes: Any) -> Pod:
-        """Build a pod from a template, with a generated name; `changes` are other fields of its metadata."""
+        """Build a pod from a template, for the server to name; `changes` replace whole fields of its metadata."""
         meta = ObjectMeta(
             generate_name=f"{owner.metadata.name}-",
             namespace=owner.metadata.namespace,
@@ -115,7 +115,10 @@ class PodControl:
     async def create_pods(
         self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]
     ) -> CreationResult:
-        """Create pods in growing batches until one is rejected; create none if the template was rejected recently."""
+        """Create pods in growing batches until one fails; create none if the template was rejected recently.
+
+        In both cases the result has the error, and the seconds to wait if the template is the cause.
+        """
         held = self.template_rejections.find_backoff(owner, template)
         if held is not None:
             return CreationResult(error=held[0], wait=held[1])

@@ -33,7 +33,7 @@ def readiness_time(pod: Pod) -> datetime | None:
 
 
 def seconds_to_availability(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """Return in how many seconds the pod becomes available: 0 if it is, None if it is not ready."""
+    """Return the seconds until a pod is available (ready for `min_ready_seconds`): 0 if it is, None if not ready."""
     if not is_ready(pod):
         return None
     if min_ready_seconds == 0:

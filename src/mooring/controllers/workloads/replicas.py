@@ -53,7 +53,7 @@ class ReplicasController(WorkloadController[R], Generic[R]):
     condition_type: ClassVar[type[Any]]
 
     def build_status(self, owner: R, counts: dict[str, int], failure: PodWriteFailure | None, now: datetime) -> Struct:
-        """Return the workload's new status, with those of the counts that it has fields for."""
+        """Return the workload's new status: counts without a field in it are left out, `failure` is a condition."""
         known = {name: counts[name] for name in counts if name in self.status_type.__struct_fields__}
         found = with_updated_failure_condition(self.condition_type, owner.status.conditions, failure, now)
         return self.status_type(**known, observed_generation=owner.metadata.generation, conditions=found)
@@ -146,7 +146,7 @@ def count_pods(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds
 def with_updated_failure_condition(
     cls: type[C], old: Sequence[C], failure: PodWriteFailure | None, now: datetime
 ) -> list[C]:
-    """Return the conditions with ReplicaFailure set, or removed if there is no failure."""
+    """Return the conditions with ReplicaFailure set to the failure, or removed without one."""
     others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
     if failure is None:
         return others
@@ -159,7 +159,7 @@ def with_updated_failure_condition(
 
 
 class ReplicaSetController(ReplicasController[ReplicaSet]):
-    """The controller of ReplicaSets."""
+    """Keeps the number of pods of each ReplicaSet; chooses surplus pods with regard to all of its Deployment."""
 
     name = "replicaset"
     component = "replicaset-controller"
@@ -171,13 +171,13 @@ class ReplicaSetController(ReplicasController[ReplicaSet]):
         self.follow_children(self.pods)
 
     def related_workloads(self, owner: ReplicaSet) -> Sequence[ReplicaSet]:
-        """Return the ReplicaSets of the same Deployment."""
+        """Return all ReplicaSets of the Deployment; `owner` alone without one."""
         parent = controller_of(owner.metadata)
         return [owner] if parent is None else self._siblings.owned_by_uid(parent.uid)
 
 
 class ReplicationControllerController(ReplicasController[ReplicationController]):
-    """The controller of ReplicationControllers."""
+    """Keeps the number of pods of each ReplicationController, whose selector is a map of labels."""
 
     name = "replicationcontroller"
     component = "replication-controller"

@@ -39,7 +39,7 @@ class RevisionHistory(msgspec.Struct, frozen=True):
 
 
 def build_template_patch(template: PodTemplateSpec) -> dict[str, Any]:
-    """Return the patch that replaces a workload's template, with keys sorted as Go does, for comparison."""
+    """Return the patch that a ControllerRevision stores for a template; its keys are sorted as by Go's clients."""
     tree = msgspec.json.decode(codec.encode(template))
     patch = {"spec": {"template": {**tree, "$patch": "replace"}}}
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(patch, order="deterministic"))
@@ -47,7 +47,7 @@ def build_template_patch(template: PodTemplateSpec) -> dict[str, Any]:
 
 
 def decode_template(revision: ControllerRevision) -> PodTemplateSpec:
-    """Return the template of a revision."""
+    """Return the pod template that a ControllerRevision stores."""
     tree = dict((revision.data or {}).get("spec", {}).get("template", {}))
     tree.pop("$patch", None)
     return codec.decode_own(msgspec.json.encode(tree), PodTemplateSpec)

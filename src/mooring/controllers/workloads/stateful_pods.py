@@ -57,7 +57,7 @@ def revision_of(pod: Pod) -> str:
 
 
 def build_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
-    """Build the pod of an ordinal, with its claims as volumes."""
+    """Build a StatefulSet's pod with an ordinal from the template of `revision`; its claims become volumes."""
     name = pod_name(owner, ordinal)
     labels = {**template.metadata.labels, **identity_labels(owner, ordinal), POD_LABEL: revision}
     claims = {claim.metadata.name: claim_name(owner, claim, ordinal) for claim in owner.spec.volume_claim_templates}

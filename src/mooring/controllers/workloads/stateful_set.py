@@ -181,7 +181,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         return None
 
     async def _delete_condemned_pods(self, state: _SyncState) -> bool:
-        """Delete surplus pods, highest ordinal first; return False while the next step must wait for one."""
+        """Delete surplus pods, highest ordinal first; return False while the caller must wait for a deletion."""
         if not state.is_one_by_one:
             going = [pod for pod in state.condemned if pod.metadata.deletion_timestamp is None]
             await self.pod_control.delete_pods(state.key, state.owner, going)

@@ -80,7 +80,7 @@ class WorkloadController(Controller, Generic[W]):
         """Reconcile a workload, when caches show its earlier writes; return the seconds to the next pass, or None."""
 
     def selector_of(self, owner: W) -> LabelSelector | None:
-        """Return the selector of the workload's pods."""
+        """Return the selector of the workload's pods; None if the kind has no selector or it is unset."""
         selector: LabelSelector | None = cast("Any", owner).spec.selector
         return selector
 
