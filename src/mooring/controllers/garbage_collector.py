@@ -92,12 +92,11 @@ class GarbageCollector(Controller):
 
     def _enqueue_if_owners_changed(self, cache: KindCache, old: Resource, new: Resource) -> None:
         before, after = old.metadata, new.metadata
-        if after.deletion_timestamp is not None:
-            if FOREGROUND in after.finalizers or ORPHAN in after.finalizers:
-                self._enqueue(cache, new)
-        elif after.owner_references != before.owner_references:
+        changed = after.owner_references != before.owner_references
+        waits = FOREGROUND in after.finalizers or ORPHAN in after.finalizers
+        if changed if after.deletion_timestamp is None else waits:
             self._enqueue(cache, new)
-        if after.owner_references != before.owner_references:
+        if changed:
             self._enqueue_terminating_owners(old)
 
     def _enqueue_relatives_of_deleted(self, obj: Resource) -> None:
@@ -211,8 +210,9 @@ class GarbageCollector(Controller):
 
     async def _read_owner(self, cache: KindCache, named: OwnerKey) -> Resource | None:
         namespace, _, _, name, uid = named
-        owner: Resource | None
-        owner = await self.client.find(cache.kind.type, name, namespace if cache.kind.namespaced else "")
+        owner: Resource | None = await self.client.find(
+            cache.kind.type, name, namespace if cache.kind.namespaced else ""
+        )
         if owner is not None and owner.metadata.uid == uid:
             return owner
         self._absent[named] = None
@@ -317,8 +317,7 @@ class PodGarbageCollector(Controller):
         node = self._nodes.get(pod.spec.node_name)
         if node is None:
             return False
-        ready = is_ready(node)
-        return not ready and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+        return not is_ready(node) and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
     async def reconcile(self, key: str) -> None:
         pod = self._pods.by_key(key)

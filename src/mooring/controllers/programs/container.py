@@ -307,12 +307,10 @@ class ProgramContainer:
         return str(seen)
 
     def _build_command_line(self, program: Program, variables: dict[str, str]) -> list[str]:
-        if program.run:
-            words = [*program.run, *(self.spec.args or program.args)]
-        elif self.spec.command:
+        if self.spec.command and not program.run:
             words = [*self.spec.command, *self.spec.args]
         else:
-            words = [*program.command, *(self.spec.args or program.args)]
+            words = [*(program.run or program.command), *(self.spec.args or program.args)]
         return [expand_references(word, variables) for word in words]
 
     @property

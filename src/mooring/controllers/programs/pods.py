@@ -230,7 +230,7 @@ class ProgramPod:
         self.request_status_write()
 
     async def _run_init_containers_until_failure(self) -> list[int]:
-        """Run the init containers in order; return the exit code of one that failed for good."""
+        """Run the init containers in order; return the exit code of the one that failed for good, if any."""
         policy = "Never" if self.pod.spec.restart_policy == "Never" else "OnFailure"
         for each in self._inits:
             if each.spec.restart_policy == "Always" or each.program is None:
@@ -320,7 +320,7 @@ class ProgramPod:
             pod, now, sandbox=self._phase != PENDING, containers_ready=ready, phase=self._phase, done=done
         )
         host = next((each.address for each in self._node.status.addresses if each.type == "InternalIP"), "")
-        found: dict[str, Any] = {
+        return {
             "phase": self._phase,
             "reason": self._reason,
             "start_time": self._started_at,
@@ -333,7 +333,6 @@ class ProgramPod:
             "pod_ip": self._address,
             "pod_ips": [PodIP(ip=self._address)],
         }
-        return found
 
 
 class ProgramPods:

@@ -5,7 +5,7 @@
 written.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -215,20 +215,24 @@ def _build_creating_status(pod: Pod, now: datetime) -> dict[str, Any]:
     }
 
 
-def _plan_run(pod: Pod, runs: PodRuns, now: datetime, restarts: int) -> Step:
+def _plan_run(
+    pod: Pod, runs: PodRuns, now: datetime, restarts: int, before: Sequence[ContainerStatus] | None = None
+) -> Step:
     moment = times.to_seconds(now)
     ends = _time_of_end(moment, runs(restarts, now))
     return Step(
-        _build_running_status(pod, now, moment, restarts),
+        _build_running_status(pod, now, moment, restarts, before),
         _find_earliest_time(_time_of_readiness(pod, moment, now), ends),
         event="Started",
     )
 
 
-def _build_running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> dict[str, Any]:
+def _build_running_status(
+    pod: Pod, now: datetime, started_at: str, restarts: int, before: Sequence[ContainerStatus] | None = None
+) -> dict[str, Any]:
     moment = times.to_seconds(now)
     ready = _time_of_readiness(pod, started_at, now) is None
-    before = pod.status.container_statuses
+    before = pod.status.container_statuses if before is None else before
     wanted: dict[str, Any] = {
         "phase": RUNNING,
         "start_time": pod.status.start_time or moment,
@@ -266,12 +270,7 @@ def _plan_end_of_run(pod: Pod, runs: PodRuns, run: PodRun, now: datetime, restar
     ended = pod_status.build_terminated_statuses(pod, pod.status.container_statuses, run.exit_codes, moment)
     delay = backoff_seconds(restarts)
     if not delay:
-        status = _build_running_status(pod, now, moment, restarts + 1)
-        status["container_statuses"] = pod_status.build_running_statuses(
-            pod, moment, restarts + 1, _time_of_readiness(pod, moment, now) is None, ended
-        )
-        ends = _time_of_end(moment, runs(restarts + 1, now))
-        return Step(status, _find_earliest_time(_time_of_readiness(pod, moment, now), ends), event="Started")
+        return _plan_run(pod, runs, now, restarts + 1, ended)
     message = (
         f"back-off {_format_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
         f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"

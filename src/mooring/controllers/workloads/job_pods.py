@@ -407,13 +407,12 @@ def build_pod_templates(
     job: Job, tally: JobPodCounts, number: int, now: datetime
 ) -> tuple[list[TemplateWithNames], float | None]:
     """Return the templates and metadata of up to `number` pods to create, and the seconds until more may be."""
+    per_index = is_indexed(job) and job.spec.backoff_limit_per_index is not None
+    wait = 0.0 if per_index else _backoff_seconds(job, tally.ended, now)
+    if wait:
+        return [], wait
     if not is_indexed(job):
-        wait = _backoff_seconds(job, tally.ended, now)
-        return ([], wait) if wait else ([(job.spec.template, {})] * number, None)
-    if job.spec.backoff_limit_per_index is None:
-        wait = _backoff_seconds(job, tally.ended, now)
-        if wait:
-            return [], wait
+        return [(job.spec.template, {})] * number, None
     failed = defaultdict[int, list[Pod]](list)
     for pod in (*tally.ended, *tally.terminating):
         if is_failed(job, pod):
@@ -424,7 +423,7 @@ def build_pod_templates(
         if len(made) == number:
             break
         failures = 0
-        if job.spec.backoff_limit_per_index is not None:
+        if per_index:
             gone = failed[index]
             wait = _backoff_seconds(job, gone, now)
             if wait:

@@ -186,15 +186,13 @@ class StatefulSetController(WorkloadController[StatefulSet]):
             going = [pod for pod in state.condemned if pod.metadata.deletion_timestamp is None]
             await self.pod_control.delete_pods(state.key, state.owner, going)
             return True
-        unhealthy = [pod for pod in (*state.pods.values(), *reversed(state.condemned)) if not state.is_available(pod)]
-        for pod in state.condemned:
-            if pod.metadata.deletion_timestamp is not None:
-                return False
-            if unhealthy and unhealthy[0] is not pod and not state.is_available(pod):
-                return False
+        if not state.condemned:
+            return True
+        pod, in_order = state.condemned[0], (*state.pods.values(), *reversed(state.condemned))
+        first_unhealthy = next((each for each in in_order if not state.is_available(each)), pod)
+        if pod.metadata.deletion_timestamp is None and (first_unhealthy is pod or state.is_available(pod)):
             await self.pod_control.delete_pods(state.key, state.owner, [pod])
-            return False
-        return True
+        return False
 
     async def _create_claims(self, state: _SyncState, ordinals: Sequence[int]) -> dict[int, BaseException]:
         """Create missing volume claims in batches until one fails; return the error by ordinal that lacks claims."""
