@@ -61,7 +61,7 @@ class JobController(WorkloadController[Job]):
         if owner.spec.managed_by not in (None, MANAGED_HERE):
             return None
         if is_finished(owner):
-            await self._remove_finalizers(key, [pod for pod in self.pods.owned_by(owner) if job_pods.is_tracked(pod)])
+            await self._remove_finalizers(key, self.pods.owned_by(owner))
             return None
         selector = label_selector.from_label_selector(owner.spec.selector)
         pods = await self.pods.claim(owner, selector, finalizer=TRACKING)
@@ -102,8 +102,7 @@ class JobController(WorkloadController[Job]):
             else:
                 self.recorder.event(job, "Warning", decision.reason, decision.message)
         await self.write_status(key, job, status)
-        counted = [pod for pod in tally.ended if job_pods.is_tracked(pod)]
-        await self._remove_finalizers(key, [*going, *counted])
+        await self._remove_finalizers(key, [*going, *tally.ended])
         await self.pod_control.delete_pods(key, job, tally.active)
         return LOOK_AGAIN_SECONDS if left else None
 
@@ -139,7 +138,7 @@ class JobController(WorkloadController[Job]):
         return find_shortest_wait(outcome.wait, wait, LOOK_AGAIN_SECONDS)
 
     async def _release_and_delete(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
-        await self._remove_finalizers(key, [pod for pod in pods if job_pods.is_tracked(pod)])
+        await self._remove_finalizers(key, pods)
         await self.pod_control.delete_pods(key, job, pods)
 
     # -- finalizers
@@ -151,7 +150,8 @@ class JobController(WorkloadController[Job]):
             )
             self.expectations.record_write(key, self.pods.informer, written)
 
-        await _remove_all_finalizers({pod.metadata.uid: pod for pod in pods}.values(), remove_finalizer)
+        tracked = {pod.metadata.uid: pod for pod in pods if job_pods.is_tracked(pod)}
+        await _remove_all_finalizers(tracked.values(), remove_finalizer)
 
     async def _release_pods_of_deleted_jobs(self, key: str) -> None:
         """Remove the tracking finalizers of pods whose Job does not exist any more."""
