@@ -29,12 +29,12 @@ def require(value: object, path: Path, detail: str = "") -> Errors:
 
 
 def require_name(value: str, path: Path, check: Callable[[str], names.Messages], detail: str = "") -> Errors:
-    """Return an error for an empty name, else those of the syntax check `check`, a function of ``api/names.py``."""
+    """Return a `Required value` error for an empty name, else the errors of `check`, a function of ``api/names.py``."""
     return names.validate(path, value, check(value)) if value else [field_errors.required(path, detail)]
 
 
 def optional_name(value: str | None, path: Path, check: Callable[[str], names.Messages]) -> Errors:
-    """Return the errors of the syntax check `check`, a function of ``api/names.py``, for a name; none for None."""
+    """Return the errors that `check`, a function of ``api/names.py``, finds in a name; none for None."""
     return [] if value is None else names.validate(path, value, check(value))
 
 
@@ -68,7 +68,7 @@ Check = Callable[Concatenate[T, Path, P], Errors]
 
 
 def optional(value: T | None, path: Path, check: Check[T, P], *args: P.args, **options: P.kwargs) -> Errors:
-    """Return no errors for None, else those of `check(value, path, *args, **options)`."""
+    """Return no errors for None, else the errors of `check(value, path, *args, **options)`."""
     return [] if value is None else check(value, path, *args, **options)
 
 

@@ -328,7 +328,7 @@ def _validate_success_rule(rule: v1.SuccessPolicyRule, path: Path, completions: 
 
 
 def count_indexes(text: str, completions: int) -> int | str:
-    """Count the indexes in a list such as `1,3-5,7`; return a message if it is malformed or one is >= `completions`."""
+    """Return how many indexes a list such as `1,3-5` has; a message if one is malformed or not below `completions`."""
     total, last = 0, -1
     for part in text.split(",") if text else ():
         ends = part.split("-")

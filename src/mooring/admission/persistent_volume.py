@@ -119,7 +119,7 @@ def _node_affinity_terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTer
 def validate_volume_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
 ) -> Errors:
-    """Return the errors in a PersistentVolume's spec; `inline` is for one that is embedded in a VolumeAttachment."""
+    """Return the errors in a PersistentVolume's spec; `inline`: it is embedded in a VolumeAttachment."""
     errors = _validate_inline_volume(spec, path) if inline else []
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
     policy = spec.persistent_volume_reclaim_policy

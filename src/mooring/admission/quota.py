@@ -93,7 +93,7 @@ def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
 
 
 def _find_unsuitable_scopes(spec: ResourceQuotaSpec) -> set[str]:
-    """Return the quota scopes that do not apply to every resource which the quota limits."""
+    """Return the scopes that cannot apply to some resource that the quota limits."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
     return {scope for scope in _SCOPES if not all(_scope_applies(scope, name) for name in resources)}
 

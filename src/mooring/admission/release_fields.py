@@ -3,7 +3,7 @@
 Kubernetes silently drops fields whose gate is off; so does a server that emulates the release. Fields newer than the
 minimum compatibility version are rejected, because an older server would lose them. Stored fields may stay. The API
 history lists these fields; gates that Mooring implements are handled by the kinds. ``options.py`` decides what is off
-and what is new. Called by ``pipeline.py`` for all kinds, by ``pod/`` for PodSpecs, and by advice without a server.
+and what is new. Called by ``pipeline.py`` for all kinds, by ``pod/`` for PodSpecs, and by the advisor.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ class _TypeFields(msgspec.Struct):
         return bool(self.off or self.too_new or self.values or self.below)
 
     def may_set_any(self, value: Any) -> bool:
-        """Return whether a value may set a field to drop or reject, at any depth: a fast check without details."""
+        """Return False if a value sets no field to drop or reject, at any depth; True if it might: a fast check."""
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.may_set_any, value if kind is list else value.values()))
@@ -92,7 +92,7 @@ class _FieldReader(NamedTuple):
 
 
 class _SetField(NamedTuple):
-    """A field that an object sets although the server drops or rejects it."""
+    """A field set in an object, but off in the emulated release (dropped) or too new (rejected)."""
 
     names: Names
     holder: Any

@@ -59,7 +59,7 @@ def _choose_default_policy(spec: ServiceSpec, old: Service | None) -> str:
 
 
 def validate_ip_families(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
-    """Return errors in a Service's cluster IPs, IP families and policy; Kubernetes reports no others besides these."""
+    """Return errors in a Service's cluster IPs, IP families and policy. With these, Kubernetes reports no others."""
     spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":
         return []

@@ -61,7 +61,7 @@ class Lookups(Protocol):
 
     @property
     def knows_runtime_classes(self) -> bool:
-        """Return whether lookups include all RuntimeClasses, so that a pod which names another one is rejected."""
+        """Return whether all RuntimeClasses are known, so that a pod with an unknown one is rejected."""
         return False
 
     def namespace_phase(self, name: str) -> str | None:
@@ -88,7 +88,7 @@ class Lookups(Protocol):
         return bool(storage_class)  # the class is unknown here
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return, by name, the account `default` and that of the pod; None if the namespace has no `default`."""
+        """Return, by name, the account `default` and the pod's; None if the namespace has no account `default`."""
         return None
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
@@ -102,7 +102,7 @@ class Lookups(Protocol):
         return ()
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
-        """Return those labels of a namespace that Pod Security reads; empty if there are none."""
+        """Return the labels of a namespace for Pod Security and DRA admin access; empty if there are none."""
         return {}
 
     def allows_admin_access(self, namespace: str) -> bool:
@@ -190,18 +190,18 @@ class Strategy(Generic[T]):
         """Change an object in place as Kubernetes' mutating admission plugins do. `old` is None for a create."""
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
-        """Reset what clients must not set on create: here, clear the status and set the generation to 1."""
+        """Reset what clients must not set on create; by default, clear the status and set the generation to 1."""
         if "status" in obj.__struct_fields__:
             obj.status = type(obj)().status  # type: ignore[attr-defined] # some kinds have none
         if self.has_generation:
             obj.metadata.generation = 1
 
     def name_check(self, name: str) -> names.Messages:
-        """Return why an object's name is malformed; empty if it is valid. Here, it must be a DNS subdomain."""
+        """Return why an object's name is malformed; empty if it is valid. By default, it must be a DNS subdomain."""
         return names.dns1123_subdomain(name)
 
     def name_check_for(self, obj: T, request: Request) -> NameCheck:
-        """Return the function that checks an object's name; kinds override it if that depends on the object."""
+        """Return the function that checks an object's name; kinds override it if the rule depends on the object."""
         return self.name_check
 
     def validate_create(self, obj: T, request: Request) -> Errors:

@@ -1,6 +1,6 @@
 """Validate ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
 
-Neither webhooks nor policies apply to these kinds. ``apiserver/extension/webhooks/`` calls the webhooks.
+Policies apply to these kinds, webhooks do not. ``apiserver/extension/webhooks/`` calls the webhooks.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _WEBHOOKS = Path("webhooks")
 
 
 class _WebhookStrictness(msgspec.Struct, frozen=True):
-    """The checks that apply to one configuration's webhooks; an update skips those that the stored ones fail."""
+    """The checks that apply to one configuration's webhooks. An update skips checks that the stored webhooks fail."""
 
     no_side_effects: bool = True
     known_reviews: bool = True

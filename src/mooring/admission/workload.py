@@ -25,7 +25,7 @@ from mooring.api.meta_v1 import LabelSelector
 
 
 def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request) -> Errors:
-    """Return the errors of a pod template; what is invalid in the old template too is allowed."""
+    """Return the errors of a pod template. Gated features that the old template uses stay allowed."""
     rules = (
         rules_for_create(request.options, is_pod=False)
         if old is None

@@ -1,7 +1,7 @@
 """Check a write against a ResourceQuota and compute the usage after it.
 
-The API server calls it for every write in a namespace with quotas, and advice before a write. Only limits with known
-usage, those in the quota's status, are enforced.
+The API server calls it for every write in a namespace with quotas, and the advisor before a write. Only the limits in
+a quota's status, whose usage is known, are enforced.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def is_usage_counted(quota: ResourceQuota) -> bool:
 
 
 def compute_usage_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
-    """Return a quota's usage after a write; None if the write leaves it as it is. Raise Forbidden if it is exceeded."""
+    """Return a quota's usage after a write; None if it stays the same. Raise Forbidden if the quota rejects it."""
     difference = compute_usage_difference(quota, used, change)
     return add_usage_difference(quota, used, difference, change) if difference else None
 
@@ -78,7 +78,7 @@ def compute_usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity],
 def add_usage_difference(
     quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change
 ) -> Usage:
-    """Return the usage `used` plus a difference; raise Forbidden if it rises above the quota's limits."""
+    """Return usage plus a difference. Raise Forbidden if usage grows beyond a limit and `change` may be rejected."""
     after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
         sum_ = after.get(name, ZERO) + quantity

@@ -58,11 +58,11 @@ class Evaluator(Generic[T]):
         return ""
 
     def may_reject(self, new: T, old: T | None, subresource: str) -> bool:
-        """Return whether quotas may reject a write; here, only a create (`old` is None) of the object itself."""
+        """Return whether an exceeded quota rejects a write; in this base class, only a create without a subresource."""
         return old is None and not subresource
 
     def may_change_usage(self, new: T, old: T) -> bool:
-        """Return whether an update can change the object's usage or the scopes that it matches; here, never."""
+        """Return whether an update can change an object's usage or matching scopes; in this base class, never."""
         return False
 
 

@@ -153,7 +153,7 @@ class CustomStrategy(Strategy[Dynamic]):
         )
 
     def validate_structure(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> Errors:
-        """Return the errors in embedded objects, and duplicate list items unless the old object has any as well."""
+        """Return errors for embedded objects, and for duplicate list items unless the old object has duplicates too."""
         errors: Errors = []
         if embedded and self._has_embedded:
             errors += structure.validate_embedded_objects(new.content, self.schema)

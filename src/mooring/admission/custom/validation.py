@@ -62,7 +62,7 @@ def validate(check: Check, value: Any, base: Path | None = None) -> Errors:
 
 
 def compile_schema(schema: JSONSchemaProps) -> Check:
-    """Return a function that checks a value by the schema and adds the errors to its `SchemaErrors`."""
+    """Return a function that checks a value by the schema and adds the errors to the `SchemaErrors` passed to it."""
     checks = _ChecksByClass(schema)
 
     def check(value: Any, place: Place, findings: SchemaErrors) -> None:

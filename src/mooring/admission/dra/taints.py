@@ -28,7 +28,7 @@ def set_time_added(taints: list[DeviceTaint], request: Request) -> None:
 
 
 def validate_device_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> Errors:
-    """Return the errors of a device taint. An effect that is unchanged since `old` may be unknown."""
+    """Return the errors of a device taint. An unknown effect is allowed if `old` has it too."""
     errors = names.validate_label_key(taint.key, path.child("key"))
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
     if old is not None and old.effect == taint.effect:

@@ -94,7 +94,7 @@ class PodStrategy(Strategy[Pod]):
         return find_pod_spec_warnings(new.spec, update.SPEC) if known is None else known.warnings(new.spec, update.SPEC)
 
     def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
-        """Raise Forbidden if a pod violates Pod Security or, on create, a LimitRange: updates cannot change that."""
+        """Raise Forbidden if a pod violates Pod Security or, on create, a LimitRange (updates keep resources)."""
         if old is None:
             limit_range.check_pod(new, request)
         pod_security.check_pod(new, old, request)

@@ -41,7 +41,7 @@ class _VolumeContext(msgspec.Struct, frozen=True):
 def validate_volumes(
     volumes: list[Volume], metadata: ObjectMeta | None, path: Path, rules: PodRules
 ) -> tuple[dict[str, Volume], Errors]:
-    """Return those volumes by name that are valid, which containers may mount, and the errors of the others."""
+    """Return a pod's valid volumes by name, and the errors of the others. Containers may mount only the valid ones."""
     pod = metadata.name if metadata is not None else ""
     created = {f"{pod}-{volume.name}" for volume in volumes if pod and volume.ephemeral is not None}
     usable: dict[str, Volume] = {}

@@ -56,7 +56,7 @@ def _get_namespace_policy(request: Request) -> Policy | None:
 
 
 def security_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Return those of a namespace's labels that admission reads: for Pod Security, and for DRA admin access."""
+    """Select the labels of a namespace that admission reads: for Pod Security and for DRA admin access."""
     return {key: value for key, value in labels.items() if key.startswith(PREFIX) or key == ADMIN_ACCESS_LABEL}
 
 

@@ -124,12 +124,12 @@ class Attributes(msgspec.Struct, kw_only=True):
 
     @property
     def is_policy(self) -> bool:
-        """Return whether the object is an admission policy or a policy binding, which policies do not apply to."""
+        """Return whether the object is an admission policy or binding: policies do not apply to these."""
         return self.kind.group == GROUP and self.kind.kind in POLICIES
 
     @property
     def is_exempt(self) -> bool:
-        """Return whether the object is a policy, binding or webhook configuration, which no webhook gets."""
+        """Return whether the object is a policy, binding or webhook configuration: no webhook is called for these."""
         return self.kind.group == GROUP and self.kind.kind in EXEMPT
 
     @property

@@ -32,7 +32,7 @@ class ConfigurationError(Exception):
 
 
 class PolicyLookups(Protocol):
-    """Interface to the cluster state that policies may read; the API server and advice implement it."""
+    """Interface to the cluster state that policies may read; the API server and the advisor implement it."""
 
     @property
     def decide(self) -> Decide:

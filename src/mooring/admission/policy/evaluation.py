@@ -293,5 +293,5 @@ class Reinvocation(msgspec.Struct):
         self._invoked = set()
 
     def should_skip(self, invocation: object) -> bool:
-        """Return whether this is the second round and a policy binding or webhook need not run again in it."""
+        """Return whether to skip a binding or webhook: in the second round, unless it was recorded before a change."""
         return self.is_second and invocation not in self._again

@@ -28,7 +28,7 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
 class RequestView(NamedTuple):
-    """The kind and resource in which a policy or webhook sees a request: its own, or those of an equivalent version."""
+    """The kind and resource in which a policy or webhook sees a request: as sent, or converted to another version."""
 
     kind: GroupVersionKind
     resource: GroupVersionResource
@@ -64,7 +64,7 @@ def _resource_matches(wanted: str, resource: str, subresource: str) -> bool:
 def match_any_rule(
     rules: Sequence[v1.RuleWithOperations], match_policy: str | None, attributes: Attributes
 ) -> RequestView | None:
-    """Return the kind and resource, perhaps an equivalent version, in which the first rule matches; None if none."""
+    """Return the kind and resource, in the sent or an equivalent version, that the first rule matches; None if none."""
     for rule in rules:
         if rule_matches(rule, attributes, attributes.resource) and _name_matches(rule, attributes.name):
             return RequestView(attributes.kind, attributes.resource)
@@ -108,8 +108,8 @@ class Matcher:
     def match(
         self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: RequestView | None = None
     ) -> RequestView | None:
-        """Return the kind and resource in which a request matches, else None. Raise NotFound if the namespace is
-        missing. `by_rules` is a cached result of `match_rules`.
+        """Return the kind and resource in which a request matches; None if it does not. Raise NotFound if its namespace
+        does not exist. `by_rules` is a cached result of `match_rules`.
         """
         found = by_rules or self.match_rules(attributes)
         if found is None or not self._object_matches(attributes):
@@ -197,8 +197,8 @@ class MatcherIndex(Generic[C]):
         return [each for each, _ in self.find_candidates_with_views(attributes)]
 
     def find_candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
-        """Return the policies or webhooks whose rules match a request, with the kind and resource in which they do;
-        with None if rules have object names, which are not compared here.
+        """Return the policies or webhooks whose rules match a request, each with the matched kind and resource; with
+        None if rules have object names: then the caller must match these.
         """
         if not self._all:
             return []

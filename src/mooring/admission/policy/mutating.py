@@ -35,7 +35,7 @@ class JsonOperations(Protocol):
         ...
 
     def patch(self, tree: Tree, operations: Sequence[Tree]) -> Tree | None:
-        """Return a JSON object after JSON patch operations; None if one of their `test` operations fails."""
+        """Return a patched JSON object; None if a `test` operation fails. Raise MutationError if another one fails."""
         ...
 
     def decode(self, tree: Tree, kind: GroupVersionKind) -> Resource:

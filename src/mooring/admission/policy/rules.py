@@ -124,7 +124,7 @@ def _validate_rule_resources(resources: Sequence[str], path: Path) -> Errors:
 def validate_match_conditions(
     conditions: Sequence[v1.MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> Errors:
-    """Return the errors of match conditions: expressions in `known` are compiled with `stored`, others with `new`."""
+    """Return the errors of match conditions. Compile those in `known` in the environment `stored`, others in `new`."""
     seen: set[str] = set()
     errors = checks.limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):

@@ -2,7 +2,7 @@
 
 `ValidatingPolicies.validate` evaluates every matching policy for every binding and set of parameters, and returns a
 `PolicyResult`: denials, warnings and audit annotations. `build_rejection` builds the error of the first denial, with
-Kubernetes' message. Evaluation is pure; ``apiserver/extension/policies.py`` and advice act on the result.
+Kubernetes' message. Evaluation is pure; ``apiserver/extension/policies.py`` and the advisor act on the result.
 """
 
 import json
