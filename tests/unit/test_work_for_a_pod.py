@@ -266,7 +266,7 @@ def test_the_work_of_scheduler_and_controllers() -> None:
     schedule()
     _check(
         {
-            "taken into a cache": (count(take).calls // _PODS, 42),
+            "taken into a cache": (count(take).calls // _PODS, 71),
             "counted by its workload": (
                 count(lambda: count_pods(list(cache.objects.values()), PodTemplateSpec(), 0, _NOW)).calls // _PODS,
                 4,
