@@ -31,12 +31,9 @@ class IngressStrategy(Strategy[v1.Ingress]):
 
     def validate(self, obj: v1.Ingress, old: v1.Ingress | None, request: Request) -> Errors:
         spec = obj.spec
-        errors: Errors = []
-        if not spec.rules and spec.default_backend is None:
-            errors.append(field_errors.invalid(_SPEC, None, "either `defaultBackend` or `rules` must be specified"))
-        errors += checks.optional(
-            spec.default_backend, _SPEC.child("defaultBackend"), _validate_ingress_backend, request
-        )
+        backend, detail = spec.default_backend, "either `defaultBackend` or `rules` must be specified"
+        errors = checks.invalid_if(not spec.rules and backend is None, _SPEC, None, detail)
+        errors += checks.optional(backend, _SPEC.child("defaultBackend"), _validate_ingress_backend, request)
         errors += checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_ingress_rule, request)
         errors += checks.validate_items(spec.tls, _SPEC.child("tls"), _validate_ingress_tls)
         errors += checks.optional_name(
@@ -52,9 +49,8 @@ class IngressStrategy(Strategy[v1.Ingress]):
             if way.ip:
                 strict = request.options.strict_addresses and way.ip not in stored
                 errors += addresses.validate_legacy_ip(way.ip, here.child("ip"), strict=strict)
-            errors += (
-                _validate_ingress_host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
-            )
+            name, at = way.hostname or None, here.child("hostname")
+            errors += checks.optional(name, at, _validate_ingress_host, wildcards=False)
         return errors
 
     def warnings(self, new: v1.Ingress, old: v1.Ingress | None, request: Request) -> list[str]:
@@ -158,10 +154,7 @@ class IngressClassStrategy(Strategy[v1.IngressClass]):
         if len(controller) > _CONTROLLER_LENGTH:
             errors.append(field_errors.too_long(here, _CONTROLLER_LENGTH))
         errors += names.validate_domain_prefixed_path(controller, here)
-        parameters = obj.spec.parameters
-        return (
-            errors if parameters is None else errors + _validate_class_parameters(parameters, _SPEC.child("parameters"))
-        )
+        return errors + checks.optional(obj.spec.parameters, _SPEC.child("parameters"), _validate_class_parameters)
 
 
 def _validate_class_parameters(parameters: v1.IngressClassParametersReference, path: Path) -> Errors:

@@ -51,10 +51,8 @@ def validate(
     spec = obj.spec
     shared = _find_shared_settings(spec.versions)
     validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
-    errors = [
-        *_validate_group(spec.group, is_new=old is None),
-        *checks.require_one_of(spec.scope, ("Cluster", "Namespaced"), SPEC.child("scope")),
-    ]
+    errors = _validate_group(spec.group, is_new=old is None)
+    errors += checks.require_one_of(spec.scope, ("Cluster", "Namespaced"), SPEC.child("scope"))
     if len(spec.versions) > MAX_VERSIONS:
         return [*errors, field_errors.too_many(SPEC.child("versions"), len(spec.versions), MAX_VERSIONS)]
     errors += [

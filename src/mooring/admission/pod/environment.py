@@ -4,6 +4,7 @@ import re
 
 from mooring.admission import checks
 from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.resources import COMPUTE_RESOURCES
 from mooring.admission.volume_sources import forbid_backsteps
 from mooring.api import core_v1, field_errors, names
 from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
@@ -160,14 +161,6 @@ _POD_FIELDS = frozenset(
         "status.podIPs",
     }
 )
-_RESOURCES = (
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-)
 _HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
 _BYTE_SUFFIXES = ("", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BYTE_DIVISORS = frozenset(f"1{suffix}" for suffix in _BYTE_SUFFIXES)
@@ -209,8 +202,8 @@ def validate_resource_field_ref(selector: ResourceFieldSelector, path: Path, *, 
         errors.append(field_errors.required(path.child("containerName")))
     elif not selector.resource:
         errors.append(field_errors.required(path.child("resource")))
-    elif selector.resource not in _RESOURCES and not selector.resource.startswith(_HUGE_PAGES):
-        errors.append(field_errors.not_supported(path.child("resource"), selector.resource, _RESOURCES))
+    elif selector.resource not in COMPUTE_RESOURCES and not selector.resource.startswith(_HUGE_PAGES):
+        errors.append(field_errors.not_supported(path.child("resource"), selector.resource, COMPUTE_RESOURCES))
     if not selector.divisor.is_zero():
         kind = selector.resource.partition(".")[2]
         allowed, detail = _DIVISORS.get("hugepages" if kind.startswith("hugepages-") else kind, (None, ""))

@@ -30,16 +30,15 @@ INTEGER_RESOURCES = frozenset(
     }
 )
 """Resource names whose amounts must be integers."""
-_STANDARD_RESOURCES = (_CONTAINER_RESOURCES | INTEGER_RESOURCES) | {
+COMPUTE_RESOURCES = (
     "limits.cpu",
     "limits.ephemeral-storage",
     "limits.memory",
     "requests.cpu",
     "requests.ephemeral-storage",
     "requests.memory",
-    "requests.storage",
-    "storage",
-}
+)
+_STANDARD_RESOURCES = _CONTAINER_RESOURCES | INTEGER_RESOURCES | {*COMPUTE_RESOURCES, "requests.storage", "storage"}
 _POD_RESOURCES = ("cpu", "hugepages-", "memory")
 
 

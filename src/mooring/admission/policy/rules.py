@@ -38,9 +38,7 @@ def default_match_resources(match: v1.MatchResources) -> None:
 
 def require_choice(value: str | None, choices: Collection[str], path: Path) -> Errors:
     """Return an error for None (`Required value`) or a value that is not among the choices (`Unsupported value`)."""
-    if value is None:
-        return [field_errors.required(path)]
-    return [] if value in choices else [field_errors.not_supported(path, value, choices)]
+    return [field_errors.required(path)] if value is None else checks.one_of(value, choices, path)
 
 
 def validate_match_resources(match: v1.MatchResources, path: Path) -> Errors:
