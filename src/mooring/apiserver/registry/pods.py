@@ -103,7 +103,9 @@ class Pods:
         options = eviction.delete_options or DeleteOptions()
         dry_run = bool(options.dry_run) or write_options(call.request, "CreateOptions").dry_run
         options.dry_run = ["All"] if dry_run else []
-        await self._admit_eviction(call, eviction)
+        eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
+        # Policies and webhooks see the eviction, but not the deletion that follows.
+        await self._context.admit(call, CREATE, eviction, None, kind=self._context.scheme.hub_of(Eviction))
         kv = await self._context.find(call)
         pod = await self._decode_pod(call, kv)
         self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
@@ -123,12 +125,6 @@ class Pods:
             return {}
         return {**binding.metadata.labels, **self._context.lookups.topology_labels(binding.target.name)}
 
-    async def _admit_eviction(self, call: Call, eviction: Eviction) -> None:
-        """Have policies and webhooks admit an Eviction; they do not see the deletion that follows."""
-        kind = self._context.scheme.hub_of(Eviction)
-        eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
-        await self._context.admit(call, CREATE, eviction, None, kind=kind)
-
     def _read_eviction(self, call: Call) -> Eviction:
         eviction = read_body(call.request, Eviction, "Eviction", "policy/v1", FieldValidation.WARN).object
         kind = self._context.scheme.hub_of(Eviction)
@@ -141,7 +137,6 @@ class Pods:
         return await run(partial(call.stored.decode_as, Pod, kv), is_long=takes_long(call, len(kv.value)))
 
     async def _take_from_budget(self, call: Call, pod: Pod, *, dry_run: bool) -> None:
-        store = self._context.store
         for _ in range(_ATTEMPTS):
             found = await self._budget_of(pod)
             if found is None:
@@ -149,11 +144,8 @@ class Pods:
             kv, stored, budget = found
             if _is_unhealthy_and_may_go(pod, budget):
                 return
-            taken = self._take_disruption(budget, pod)
-            if dry_run:
-                return
-            outcome = await store.write(Put(kv.key, stored.encode(taken), expect=kv.mod_revision))
-            if isinstance(outcome, Event):
+            put = Put(kv.key, stored.encode(self._take_disruption(budget, pod)), expect=kv.mod_revision)
+            if dry_run or isinstance(await self._context.store.write(put), Event):
                 return
         raise errors.conflict("pods", call.name)
 

@@ -492,8 +492,6 @@ def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
 
 
 def _parse_query(raw: bytes) -> Mapping[str, Sequence[str]]:
-    if not raw:
-        return {}
     try:
         return parse_qs(raw.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
     except ValueError:

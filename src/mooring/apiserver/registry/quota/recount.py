@@ -139,10 +139,9 @@ class Recount:
 
         Resources are in the order of the quota's limits. `known` caches the usage of single objects by revision.
         """
-        found = list(self._find_measured_kinds(quota))
         objects = [
             (evaluator, kind, self._store.peek_all(kind.prefix_of(quota.metadata.namespace)))
-            for evaluator, kind in found
+            for evaluator, kind in self._find_measured_kinds(quota)
         ]
         used: Usage = {}
         for evaluator, stored, items in objects:

@@ -75,10 +75,10 @@ class KubernetesService:
     async def reconcile(self) -> None:
         """Renew this server's Lease; update Service, Endpoints and EndpointSlice to the live servers."""
         await self._renew_lease()
+        port = self._own.port if self._own is not None else 0
+        await self._calls.ensure(_service(self._cluster_ip, port))  # an existing one is not changed, as in Kubernetes
         if self._own is None:
-            await self._ensure_service(0)
             return
-        await self._ensure_service(self._own.port)
         places = await self._live_addresses(self._own)
         first = min(places)
         # One Service has one target port; servers with another one are left out until they agree.
@@ -98,10 +98,6 @@ class KubernetesService:
         if self._is_shared and self._own is not None:
             with suppress(errors.StatusError):
                 await self._calls.delete(_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
-
-    async def _ensure_service(self, target: int) -> None:
-        """Create the Service if it is missing; an existing one is not changed, as in Kubernetes."""
-        await self._calls.ensure(_service(self._cluster_ip, target))
 
     async def _live_addresses(self, own: ServerAddress) -> list[ServerAddress]:
         if not self._is_shared:
