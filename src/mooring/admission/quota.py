@@ -4,6 +4,7 @@ from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.pod.resources import (
+    COMPUTE_RESOURCES,
     INTEGER_RESOURCES,
     find_container_resource_problems,
     find_resource_name_problems,
@@ -17,19 +18,7 @@ from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
 from mooring.constraints.requests import is_extended, is_native
 
-_COMPUTE = frozenset(
-    {
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-        "requests.cpu",
-        "requests.memory",
-        "requests.ephemeral-storage",
-    }
-)
+_COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage", *COMPUTE_RESOURCES})
 _OBJECTS = INTEGER_RESOURCES | {"requests.storage"}
 _SCOPED_COMPUTE = frozenset({"pods", *(name for name in _COMPUTE if "ephemeral" not in name)})
 """The resources that a quota with a pod scope may limit; with `BestEffort` it may limit only `pods`."""

@@ -116,8 +116,7 @@ def _find_admin_access_results(claim: v1.ResourceClaim) -> list[int]:
 
 
 def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
-    status = new.status
-    reserved = _STATUS.child("reservedFor")
+    status, reserved = new.status, _STATUS.child("reservedFor")
     errors = dra_names.validate_unique_list(
         status.reserved_for, MAX_RESERVED_FOR, reserved, _validate_consumer, lambda each: each.uid
     )
@@ -174,11 +173,8 @@ def _validate_allocation(
         devices.child("config"),
         lambda config, here: _validate_allocation_configuration(config, here, known),
     )
-    if allocation.node_selector is not None:
-        errors += validate_node_selector(
-            allocation.node_selector, path.child("nodeSelector"), dra_names.NODE_SELECTOR_RULES
-        )
-    return errors
+    selector, here = allocation.node_selector, path.child("nodeSelector")
+    return errors + checks.optional(selector, here, validate_node_selector, dra_names.NODE_SELECTOR_RULES)
 
 
 def _validate_allocation_result(
