@@ -43,19 +43,11 @@ RULES: dict[Effect, Rule] = {
 
 def as_lint_report(audit: Audit) -> lint_rules.Report:
     """Return the findings of an audit as a lint report, to format as JSON, SARIF, JUnit and so on."""
-    return build_lint_report(
-        audit.objects,
-        (
-            (
-                RULES[each.effect],
-                RULES[each.effect].severity,
-                each.object,
-                each.field,
-                each.message or f"uses {each.feature}",
-            )
-            for each in audit.findings
-        ),
+    ruled = ((RULES[each.effect], each) for each in audit.findings)
+    found = (
+        (rule, rule.severity, each.object, each.field, each.message or f"uses {each.feature}") for rule, each in ruled
     )
+    return build_lint_report(audit.objects, found)
 
 
 def build_lint_report(

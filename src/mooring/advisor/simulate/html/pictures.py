@@ -206,7 +206,7 @@ def _line_path(points: Sequence[tuple[float, float]], last: float, x: Scale, y: 
 
 def draw_utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> Markup:
     """Draw two bars for each resource: its requested fraction before and after the simulation."""
-    old = {use.resource: use for use in before}
+    old = {use.resource: use.fraction for use in before}
     width, row, left = 520.0, 46.0, 130.0
     room = width - left - 64
     drawn: list[Markup] = []
@@ -215,13 +215,14 @@ def draw_utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]
         drawn.append(text_at(left - 12, top + 22, _shorten(use.resource), anchor="end", class_="strong"))
         drawn.append(rect(left, top + 6, room, 12, "var(--faint)", rx="3"))
         drawn.append(rect(left, top + 21, room, 12, "var(--faint)", rx="3"))
-        part = old[use.resource].fraction if use.resource in old else 0.0
+        part = old.get(use.resource, 0.0)
         drawn.append(rect(left, top + 6, room * min(part, 1.0), 12, "var(--one-soft)", rx="3", stroke="var(--one)"))
         drawn.append(rect(left, top + 21, room * min(use.fraction, 1.0), 12, "var(--one)", rx="3"))
         drawn.append(text_at(left + room + 8, top + 16, f"{part:.1%}"))
         drawn.append(text_at(left + room + 8, top + 31, f"{use.fraction:.1%}", class_="strong"))
-    parts = {use.resource: old[use.resource].fraction if use.resource in old else 0.0 for use in after}
-    text = "; ".join(f"{use.resource} {parts[use.resource]:.0%} before, {use.fraction:.0%} after" for use in after)
+    text = "; ".join(
+        f"{use.resource} {old.get(use.resource, 0.0):.0%} before, {use.fraction:.0%} after" for use in after
+    )
     return svg(width, max(len(after) * row, 1), "Requested before and after", text, *drawn)
 
 

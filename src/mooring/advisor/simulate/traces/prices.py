@@ -12,18 +12,17 @@ import msgspec
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.api.core_v1 import Node
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The hourly prices of nodes: a label with the price itself, or a table by label value; 0 for other nodes."""
+    """The hourly prices of nodes: a label with the price itself, or a table by instance type; 0 for other nodes."""
 
     label: str = ""
     """The label that holds the price itself."""
     table: Mapping[str, float] = field(default_factory=dict)
-    """Prices by the value of the label `by`."""
-    by: str = INSTANCE_TYPE
+    """Prices by instance type."""
 
     def __bool__(self) -> bool:
         return bool(self.label or self.table)
@@ -32,22 +31,20 @@ class Prices:
         labels = node.metadata.labels
         if self.label and self.label in labels:
             return _parse_number(labels[self.label])
-        return self.table.get(labels.get(self.by, ""), 0.0)
+        return self.table.get(labels.get(_INSTANCE_TYPE, ""), 0.0)
 
     def total_price(self, nodes: Iterable[Node]) -> float:
         """Return the sum of the nodes' hourly prices."""
         return sum(map(self.price_of, nodes)) if self else 0.0
 
 
-def read_prices(path: Path, by: str = INSTANCE_TYPE) -> Prices:
-    """Read hourly prices from a CSV table by value of the label `by`, or from Karpenter's JSON. Raise TraceError."""
+def read_prices(path: Path) -> Prices:
+    """Read hourly prices from a CSV table by instance type, or from Karpenter's JSON. Raise TraceError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
-    return Prices(
-        table=_read_karpenter(text, path) if text.lstrip().startswith("[") else _read_table(text, path), by=by
-    )
+    return Prices(table=_read_karpenter(text, path) if text.lstrip().startswith("[") else _read_table(text, path))
 
 
 def _read_table(text: str, path: Path) -> dict[str, float]:
