@@ -6,14 +6,19 @@ when decoded. Read next: ``structural.py``.
 """
 
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import msgspec
+from msgspec import structs
 
+from mooring.api.base import copy_of
 from mooring.api.from_tree import FieldValidation, Report, from_tree, report_duplicates
 from mooring.api.json_tree import DecodeError, TooLargeError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.structural import NOTHING, DefaultsLimit, Structural, prune, set_defaults
+
+if TYPE_CHECKING:
+    from mooring.api.kinds import Kind
 
 D = TypeVar("D", bound="Dynamic")
 Tree = dict[str, Any]
@@ -88,6 +93,17 @@ def normalize(obj: D) -> D:
     with suppress(TooLargeError):
         set_defaults(obj.content, type(obj).schema, DefaultsLimit())
     return obj
+
+
+def convert_version(obj: Dynamic, target: "Kind") -> Dynamic:
+    """Convert an object to another version: the same fields, as far as the target's schema has them."""
+    made = cast("type[Dynamic]", target.type)(
+        kind=target.kind,
+        api_version=target.api_version,
+        metadata=structs.replace(obj.metadata),
+        content=copy_of(obj.content),
+    )
+    return normalize(made)
 
 
 def to_whole_tree(obj: Dynamic) -> Tree:

@@ -127,8 +127,6 @@ class CustomKindInfo(msgspec.Struct, frozen=True, eq=False):
     list_kind: str
     definition: apiextensions_v1.CustomResourceDefinition
     version: apiextensions_v1.CustomResourceDefinitionVersion
-    converter: "Callable[[Any, Kind], Any]"
-    """Convert an object of this version to the version given as second argument."""
     revision: int = 0
     """The definition's store revision: objects written later are pruned and defaulted by this schema."""
 

@@ -15,6 +15,7 @@ from typing import cast
 
 from msgspec import structs
 
+from mooring.api.dynamic import Dynamic, convert_version
 from mooring.api.kinds import ALPHA, BETA, KINDS, STABLE, GroupVersion, Kind, is_version, preference, rank
 from mooring.api.meta_v1 import Resource
 from mooring.base.version import ComponentVersions, Version
@@ -214,7 +215,7 @@ class Scheme:
         if target is source:
             return obj
         if source.custom:
-            return cast("Resource", source.custom.converter(obj, target))
+            return convert_version(cast("Dynamic", obj), target)
         hub = source.to_hub(obj) if source.to_hub else obj
         converted = target.from_hub(hub) if target.from_hub else hub
         return cast("Resource", structs.replace(converted, api_version=target.api_version, kind=target.kind))

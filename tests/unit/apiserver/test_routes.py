@@ -18,9 +18,7 @@ def test_a_kind_that_is_gone_is_forgotten() -> None:
     assert resolve(scheme, path) is None
     pod = scheme.kind("v1", "Pod")
     assert pod is not None
-    facts = CustomKindInfo(
-        "", "", CustomResourceDefinition(), CustomResourceDefinitionVersion(served=True), lambda obj, _: obj
-    )
+    facts = CustomKindInfo("", "", CustomResourceDefinition(), CustomResourceDefinitionVersion(served=True))
     kind = replace(pod, group="example.com", version="v1", kind="Widget", plural="widgets", custom=facts)
     scheme.register([kind], kind)
     assert [found and found.kind for found in (resolve(scheme, path), resolve(scheme, path))] == [kind, kind]
