@@ -59,11 +59,8 @@ def read(pem: bytes) -> CertificateRequest:
     return CertificateRequest(
         common_name=common[-1] if common else "",
         organizations=tuple(str(part.value) for part in organizations),
-        dns_names=names["dns"],
-        addresses=names["ip"],
-        emails=names["email"],
-        uris=names["uri"],
         parsed=parsed,
+        **names,
     )
 
 
@@ -73,12 +70,12 @@ def _alternative_names(parsed: "CertificateSigningRequest") -> dict[str, tuple[s
     try:
         names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return {"dns": (), "ip": (), "email": (), "uri": ()}
+        names = x509.SubjectAlternativeName([])
     return {
-        "dns": tuple(names.get_values_for_type(x509.DNSName)),
-        "ip": tuple(map(str, names.get_values_for_type(x509.IPAddress))),
-        "email": tuple(names.get_values_for_type(x509.RFC822Name)),
-        "uri": tuple(names.get_values_for_type(x509.UniformResourceIdentifier)),
+        "dns_names": tuple(names.get_values_for_type(x509.DNSName)),
+        "addresses": tuple(map(str, names.get_values_for_type(x509.IPAddress))),
+        "emails": tuple(names.get_values_for_type(x509.RFC822Name)),
+        "uris": tuple(names.get_values_for_type(x509.UniformResourceIdentifier)),
     }
 
 
