@@ -5,7 +5,7 @@ for them after the allocation was written. If a failure condition becomes true o
 useless on any node and is deallocated. Called by ``plugins/dynamic_resources.py``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,9 @@ from mooring.api import times
 from mooring.api.meta_v1 import Condition
 from mooring.api.quoting import go_quote
 from mooring.api.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
+from mooring.scheduler.dra.claims import claim_key
 from mooring.scheduler.framework import SUCCESS, Status, error
+from mooring.scheduler.volumes.assumed import Assumed
 
 if TYPE_CHECKING:
     from mooring.client import Client
@@ -55,20 +57,14 @@ def is_overdue(claim: ResourceClaim, now: datetime, seconds: float) -> bool:
 
 
 async def wait_until_ready(
-    claims: Iterable[ResourceClaim],
-    latest: Callable[[ResourceClaim], ResourceClaim | None],
-    client: "Client",
-    seconds: float,
+    claims: Iterable[ResourceClaim], current_claims: Assumed[ResourceClaim], client: "Client", seconds: float
 ) -> Status:
-    """Wait until the drivers report all devices of the claims as ready; return an error if one fails or time is over.
-
-    `latest` returns the current state of a claim.
-    """
+    """Wait until the drivers report all devices of the claims as ready; return an error on failure or timeout."""
     until = client.clock.monotonic() + seconds
     waiting = [claim for claim in claims if has_binding_conditions(claim)]
     while waiting:
         for claim in waiting.copy():
-            current = latest(claim)
+            current = current_claims.get(claim_key(claim))
             if current is None or current.status.allocation is None:
                 return error(f"claim {claim.metadata.name} was deallocated before its devices were ready")
             failure = failure_of(current)

@@ -244,7 +244,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
             if allocation is not None:
                 self._allocated.end_allocation(written)
             self._allocated.recount_claim(written)
-        return await readiness.wait_until_ready(state.claims, self._latest, self._client, self._binding_seconds)
+        return await readiness.wait_until_ready(state.claims, self._claims, self._client, self._binding_seconds)
 
     def would_write(self, cycle: fwk.CycleState, pod: Pod, _node_name: str) -> Sequence[Resource]:
         state: PodState | None = cycle.pre_filter.get(self.name)
@@ -252,9 +252,6 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
             return ()
         allocations = state.allocations
         return [writing.reserved_for_pod(pod, claim, allocations.get(claim.metadata.uid)) for claim in state.claims]
-
-    def _latest(self, claim: ResourceClaim) -> ResourceClaim | None:
-        return self._claims.get(claim_key(claim))
 
     def _write_in_background(self, write: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(write)

@@ -148,11 +148,8 @@ class SpreadConstraints:
         if kind == "ReplicationController":
             controller = self._cluster.objects(ReplicationController).get(key)
             return label_selector.from_labels(labels | controller.spec.selector) if controller else selector
-        owner: ReplicaSet | StatefulSet | None = (
-            self._cluster.objects(ReplicaSet).get(key)
-            if kind == "ReplicaSet"
-            else self._cluster.objects(StatefulSet).get(key)
-        )
+        owners: type[ReplicaSet | StatefulSet] = ReplicaSet if kind == "ReplicaSet" else StatefulSet
+        owner = self._cluster.objects(owners).get(key)
         return selector.plus(_compile_selector(owner.spec.selector).requirements) if owner else selector
 
 

@@ -156,10 +156,5 @@ class VolumeRestrictions(fwk.FilterPlugin[_PodDisksAndClaims]):
 def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.QueueingHint:
     if old is None:
         return fwk.QueueingHint.SKIP
-    shares_claim = old.metadata.namespace == pod.metadata.namespace and not _claims_of(pod).isdisjoint(_claims_of(old))
+    shares_claim = not set(_claim_keys(pod)).isdisjoint(_claim_keys(old))
     return fwk.QueueingHint.of(shares_claim or pods_share_disk(pod, old))
-
-
-def _claims_of(pod: Pod) -> set[str]:
-    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    return {source.claim_name for source in sources if source is not None}
