@@ -38,17 +38,13 @@ def _alpha(minor: int) -> Spec:
     return Spec(_v(minor), False, Stage.ALPHA)
 
 
-def _beta(minor: int, default: bool = True, min_compatibility: int | None = None) -> Spec:
-    return Spec(
-        _v(minor),
-        default,
-        Stage.BETA,
-        min_compatibility=None if min_compatibility is None else _v(min_compatibility),
-    )
+def _beta(minor: int, min_compatibility: int | None = None) -> Spec:
+    oldest = None if min_compatibility is None else _v(min_compatibility)
+    return Spec(_v(minor), True, Stage.BETA, min_compatibility=oldest)
 
 
-def _ga(minor: int, locked: bool = True) -> Spec:
-    return Spec(_v(minor), True, Stage.GA, locked=locked)
+def _ga(minor: int) -> Spec:
+    return Spec(_v(minor), True, Stage.GA, locked=True)
 
 
 KNOWN: tuple[Gate, ...] = (

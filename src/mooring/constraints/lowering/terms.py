@@ -110,16 +110,12 @@ def _compile_constraint(
     return Constraint(requirements, texts, compiled if len(compiled) == len(conditions) else None)
 
 
-def lower_term(
-    term: NodeSelectorTerm, options: ConstraintOptions, known: ConstraintOptions = STOCK
-) -> NodeSelectorTerm:
+def lower_term(term: NodeSelectorTerm, options: ConstraintOptions) -> NodeSelectorTerm:
     """Lower a term for a cluster: replace its unsupported part by the label of its constraint."""
-    constraint = constraint_of(term, options, known)
+    constraint = constraint_of(term, options)
     if constraint is None:
         return term
-    return replace_unsupported(
-        term, [requirement(constraint.label, "In", LABEL_VALUE)], common_features(known, options)
-    )
+    return replace_unsupported(term, [requirement(constraint.label, "In", LABEL_VALUE)], STOCK)
 
 
 def term_of_known_values(
