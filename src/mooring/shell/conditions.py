@@ -123,9 +123,7 @@ def evaluate_test(words: Sequence[str], of_file: Callable[[str, str], bool]) -> 
             return False
         case ["!", *rest] if rest:
             return not evaluate_test(rest, of_file)
-        case [text]:
-            return bool(text)
-        case ["-n", text]:
+        case [text] | ["-n", text]:
             return bool(text)
         case ["-z", text]:
             return not text

@@ -23,7 +23,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -334,11 +334,8 @@ def _create(path: Path) -> None:
     draft = path.with_name(path.name + ".new")
     for leftover in path.parent.glob(draft.name + "*"):
         leftover.unlink()
-    connection = sqlite3.connect(draft)
-    try:
+    with closing(sqlite3.connect(draft)) as connection:
         connection.executescript(SCHEMA)
-    finally:
-        connection.close()
     draft.chmod(0o600)
     draft.replace(path)
     flush_to_disk(path.parent)

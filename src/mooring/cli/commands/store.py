@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from mooring.cli.support.store_places import (
     open_target,
 )
 from mooring.store.errors import NotEmpty, OpenError, StoreError
+from mooring.store.kv import Store
 from mooring.store.sqlite import SqliteStore
 from mooring.store.sqlite_file import DATABASE, SqliteFile
 from mooring.store.tools import inventory, transfer
@@ -39,7 +40,7 @@ from mooring.store.tools.sqlite_source import SqliteSource
 DEFAULT_BUMP = 1_000_000_000
 _MAX_REMARKS = 20
 _PLACE = PlaceType()
-_T = TypeVar("_T", bound=Source | Target)
+_T = TypeVar("_T", bound=Source | Target | Store)
 _OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace an existing store or file.")
 _FROM = click.option("--from", "origin", type=_PLACE, default=DEFAULT_PLACE, metavar="PLACE", help="The store to read.")
 
@@ -244,12 +245,9 @@ async def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> 
 
 async def _compact_etcd(place: EtcdPlace, access: EtcdAccess, revision: int | None) -> None:
     await (await open_source(place, access)).close()  # opening a missing store would create one
-    opened = await open_etcd(place, access)
-    try:
+    async with _open(open_etcd(place, access)) as opened:
         wanted = revision or await opened.revision()
         await opened.compact(wanted)
-    finally:
-        await opened.close()
     click.echo(f"{place.text} remembers revision {wanted} and later ones.")
 
 
@@ -259,17 +257,11 @@ async def _compact_file(place: Path, revision: int | None) -> None:
     if not database.exists():
         raise OpenError(f"there is no store in {directory}")
     before = database.stat().st_size
-    opened = await SqliteStore.open(directory)
-    try:
+    async with _open(SqliteStore.open(directory)) as opened:
         wanted = revision or await opened.revision()
         await opened.compact(wanted)
-    finally:
-        await opened.close()
-    file = SqliteFile.open(directory)
-    try:
+    with closing(SqliteFile.open(directory)) as file:
         file.vacuum()
-    finally:
-        file.close()
     click.echo(
         f"{directory} remembers revision {wanted} and later ones;"
         f" its file had {before:,} bytes and has {database.stat().st_size:,}."
@@ -353,7 +345,7 @@ async def _open(opening: Coroutine[Any, Any, _T]) -> AsyncIterator[_T]:
 
 
 @asynccontextmanager
-async def _closing(opened: Source | Target) -> AsyncIterator[None]:
+async def _closing(opened: Source | Target | Store) -> AsyncIterator[None]:
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from mooring.store.errors import DiskFull, Incomplete, OpenError, StoreError
@@ -99,11 +99,8 @@ class SqliteSource:
                 ):  # before the log, so that the log can only be newer
                     shutil.copyfile(mark, Path(folder) / HEAD)
                 _copy_while_in_use(self._database, Path(folder) / DATABASE)
-            file = SqliteFile.open(Path(folder))
-            try:
+            with closing(SqliteFile.open(Path(folder))) as file:
                 yield file
-            finally:
-                file.close()
 
     def _check_exists(self) -> None:
         if self._database.is_file():
