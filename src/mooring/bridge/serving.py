@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from mooring.api import codec, errors
@@ -92,9 +91,7 @@ class WebhookServer:
         stack.push_async_callback(server.stop)
         self._renewing = asyncio.create_task(self._renew_periodically())
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)

@@ -6,7 +6,6 @@ async with DashboardServer(access, port=0) as server:
 
 import socket
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from mooring.apiserver.edge.http_server import HttpServer
@@ -42,9 +41,7 @@ class DashboardServer:
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     @property

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from mooring.advisor import explain, simulate
@@ -73,9 +72,7 @@ class Watching:
         self._task = asyncio.create_task(self._keep(), name="dashboard: follow the cluster")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
-from types import TracebackType
 from typing import Self
 
 from mooring.store.errors import Closed, Compacted, RevisionError
@@ -161,9 +160,7 @@ class LocalWatcher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def take(self, limit: int = 1000) -> Batch:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import uvloop
@@ -111,9 +110,7 @@ class RunningControlPlane:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     async def _start(self) -> None:
