@@ -76,13 +76,10 @@ class Proposals:
 
 def takes_one_step(suggestion: Suggestion) -> bool:
     """Return whether each change of a suggestion is one API request; those that need several get no button."""
-    return bool(suggestion.changes) and all(map(_is_one_request, suggestion.changes))
-
-
-def _is_one_request(change: Change) -> bool:
-    if change.action != "patch":
-        return bool(change.command)
-    return bool(change.command) and not _TOGETHER.intersection(shlex.split(change.command))
+    return bool(suggestion.changes) and all(
+        each.command and (each.action != "patch" or _TOGETHER.isdisjoint(shlex.split(each.command)))
+        for each in suggestion.changes
+    )
 
 
 def propose_suggestion(snapshot: Snapshot, suggestion: Suggestion) -> Proposal:

@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from mooring.advisor.explain import SchedulingExplanation, overview
+from mooring.advisor.explain import overview
 from mooring.advisor.snapshot.owners import OwnerKey, owners_of
 from mooring.api import times
 from mooring.api.core_v1 import Pod
@@ -184,7 +184,10 @@ def _owner(live: LiveSnapshot, pod: Pod) -> OwnerKey:
 def reason_of(live: LiveSnapshot, given: Pod) -> tuple[str, bool]:
     """Return the plugin that rejects most nodes, and whether no node could ever take the pod."""
     if without_bridge(given) is not given:  # evaluated with its annotations, which is another engine's work
-        return _explained_reason(live.explain("pod", given.metadata.namespace, given.metadata.name, 0))
+        refusals = live.explain("pod", given.metadata.namespace, given.metadata.name, 0).refusals
+        most = max(refusals, key=lambda each: each.count, default=None)
+        can_never_fit = all(each.code == "UnschedulableAndUnresolvable" for each in refusals)
+        return (most.plugin, can_never_fit) if most is not None else (NOT_TRIED, False)
     engine = live.engine
     try:
         engine.profile_of(given)
@@ -203,13 +206,6 @@ def reason_of(live: LiveSnapshot, given: Pod) -> tuple[str, bool]:
     never = sum(for_good for _, for_good in judgement.rejected.values())
     plugin = max(rejected, key=lambda name: rejected[name], default="")
     return plugin or "(no nodes)", never > 0 and never >= len(live.node_names)
-
-
-def _explained_reason(found: SchedulingExplanation) -> tuple[str, bool]:
-    if not found.refusals:
-        return NOT_TRIED, False
-    most = max(found.refusals, key=lambda each: each.count)
-    return most.plugin, all(each.code == "UnschedulableAndUnresolvable" for each in found.refusals)
 
 
 def remedies_of(live: LiveSnapshot) -> Remedies:

@@ -15,9 +15,10 @@ from mooring.advisor.simulate.results import Moment
 from mooring.advisor.simulate.utilisation import requested_fraction
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import times
-from mooring.api.core_v1 import Node, Pod, PodCondition
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.states import controller_of, is_ready
 from mooring.client import Change
+from mooring.controllers.conditions import find_condition
 from mooring.scheduler.facade import Cluster
 
 _LINES = 40
@@ -99,10 +100,6 @@ class History:
             gone = what == "deleted"
             self.lines.append(Line(at, f"{subject}: {what}", "" if gone else "pod", example))
 
-    def add_line(self, text: str, kind: str, name: str, now: datetime) -> None:
-        """Add a line about something that no change of an object shows."""
-        self.lines.append(Line(times.to_seconds(now), text, kind, name))
-
     def _pod_news(self, old: Pod | None, new: Pod | None) -> str:
         if new is None:
             return "deleted"
@@ -156,7 +153,7 @@ def _pod_past(pods: Iterable[Pod]) -> Iterator[Line]:
     newest = heapq.nlargest(_LINES, ((_last(pod), index, pod) for index, pod in enumerate(pods)), key=lambda e: e[:2])
     for at, _, pod in newest:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        scheduled = _scheduled_condition(pod)
+        scheduled = find_condition(pod.status.conditions, "PodScheduled")
         what = "created"
         if pod.metadata.deletion_timestamp:
             what = "is being deleted"
@@ -167,7 +164,7 @@ def _pod_past(pods: Iterable[Pod]) -> Iterator[Line]:
 
 
 def _last(pod: Pod) -> str:
-    scheduled = _scheduled_condition(pod)
+    scheduled = find_condition(pod.status.conditions, "PodScheduled")
     return max(pod.metadata.creation_timestamp or "", (scheduled.last_transition_time or "") if scheduled else "")
 
 
@@ -181,15 +178,11 @@ def _node_past(nodes: Iterable[Node]) -> Iterator[Line]:
                 yield Line(taint.time_added, f"{name}: taint {format_taint(taint)}", "node", name)
 
 
-def _scheduled_condition(pod: Pod) -> PodCondition | None:
-    return next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
-
-
 def _past_waits(pods: Iterable[Pod]) -> list[Wait]:
     placed = (
         (entry.last_transition_time, pod.metadata.creation_timestamp)
         for pod in pods
-        if (entry := _scheduled_condition(pod)) is not None
+        if (entry := find_condition(pod.status.conditions, "PodScheduled")) is not None
         and entry.status == "True"
         and entry.last_transition_time
         and pod.metadata.creation_timestamp

@@ -24,12 +24,13 @@ from mooring.advisor.simulate.utilisation import Usage, usage_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import needs_node
 from mooring.advisor.snapshot.objects import to_newest
+from mooring.api import times
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended
 from mooring.base.natural_sort import natural_key
 from mooring.client import Change
-from mooring.dashboard.history import History
+from mooring.dashboard.history import History, Line
 from mooring.scheduler.facade import ExplainEngine, NodeInfo
 from mooring.scheduler.framework import SchedulerFeatures
 
@@ -84,7 +85,7 @@ class LiveSnapshot:
 
     def record(self, text: str, kind: str, name: str, now: datetime) -> None:
         """Add a line to the history about something that no object shows."""
-        self.history.add_line(text, kind, name, now)
+        self.history.lines.append(Line(times.to_seconds(now), text, kind, name))
         self.revision += 1
 
     def _put(self, old: Resource | None, new: Resource) -> None:

@@ -33,7 +33,6 @@ from mooring.dashboard import options
 from mooring.dashboard.access import Access
 from mooring.dashboard.changing import Proposals
 from mooring.dashboard.live_snapshot import LiveSnapshot
-from mooring.dashboard.options import Running
 
 T = TypeVar("T")
 PAUSE = 1.0
@@ -146,7 +145,7 @@ class Watching:
         async with self._news:
             self._news.notify_all()
 
-    def running(self) -> Running:
+    def running(self) -> options.Running:
         """Return the versions and gates of the cluster. Raise `QuestionError` if they are not known."""
         if self._running is None:
             raise QuestionError("neither flags nor the cluster say which release it runs: give --emulation-version")
@@ -162,10 +161,10 @@ class Watching:
 
     async def _keep(self) -> None:
         try:
-            if self.client is None:
-                await self._begin(await self.compute(self._read))
-            else:
+            if self.client is not None:
                 await self._follow(self.client)
+            elif self.access.read is not None:
+                await self._begin(await self.compute(self.access.read))
         except (SnapshotError, ClientError, StatusError, QuestionError) as error:
             await self._fail(str(error))
         except Exception as error:
@@ -176,10 +175,6 @@ class Watching:
         self.problem = why
         async with self._news:
             self._news.notify_all()
-
-    def _read(self) -> Snapshot:
-        assert self.access.read is not None  # noqa: S101 - what is not live is read
-        return self.access.read()
 
     async def _begin(self, snapshot: Snapshot) -> None:
         if self.access.follows_server and (found := options.running_of(snapshot)) is not None:

@@ -45,15 +45,9 @@ class Matrix(Result, frozen=True, kw_only=True):
 
 
 def build_matrix(
-    engine: ExplainEngine,
-    subject: Subject,
-    features: SchedulerFeatures,
-    *,
-    part: slice,
-    name: str = "",
-    plugin: str = "",
+    engine: ExplainEngine, subject: Subject, features: SchedulerFeatures, *, part: slice, name: str, plugin: str
 ) -> Matrix:
-    """Return one page: the nodes whose name contains `name` and which `plugin`, if given, is the first to reject."""
+    """Return one page: the nodes whose name has `name` and which `plugin`, if not empty, is the first to reject."""
     with _pod_without_node(engine, subject) as free:
         pod = free.pod
         judgement, diagnosis = engine.evaluate_pod(pod, needs_points=True)

@@ -309,10 +309,12 @@ async def page(asked: Asked) -> Page:
     model = await asked.cluster.ask(lambda live: node_view(live, name))
     labels = [tag("li", f"{key}={value}" if value else key) for key, value in model.labels.items()]
     rows = [(each.resource, bar(each.part, _share(each))) for each in model.amounts]
+    what = "uncordon" if model.cordoned else "cordon"
+    cordon = change_form(asked.links, f"{what.capitalize()} …", f"{what} node {name}", what=what, node=name)
     body = concat(
         tag(
             "div",
-            tag("div", _state(model.ready, model.cordoned), _cordon(model, asked.links), class_="chooser"),
+            tag("div", _state(model.ready, model.cordoned), cordon, class_="chooser"),
             card("How full is it?", table(("Resource", "Requested / allocatable"), rows)),
             id="full",
             data_live="",
@@ -328,11 +330,6 @@ async def page(asked: Asked) -> Page:
         card("Labels", tag("ul", *labels, class_="labels") if labels else soft("None."), id="labels", data_live=""),
     )
     return Page(f"Node {name}: what is on it, and who could be?", body, model, "nodes")
-
-
-def _cordon(model: NodeView, links: Links) -> Markup:
-    what = "uncordon" if model.cordoned else "cordon"
-    return change_form(links, f"{what.capitalize()} …", f"{what} node {model.name}", what=what, node=model.name)
 
 
 def _question(model: NodeView, links: Links) -> Markup:

@@ -235,7 +235,8 @@ async def squares(asked: Asked) -> Fragment:
 
 def _drawn(live: LiveSnapshot, by: str, show: str) -> tuple[Overview, Markup]:
     model = overview(live, by, show)
-    side = _side_of(model.nodes)
+    steps = ((12, 72), (60, 30), (300, 20), (1200, 14), (3000, 10))
+    side = next((side for most, side in steps if model.nodes <= most), 8)
     blocks = []
     for index, group in enumerate(model.groups[:_MOST_GROUPS]):
         part = "" if model.show == STATE else f", {group.part:.0%} of {model.show} requested"
@@ -277,20 +278,12 @@ def _squares(live: LiveSnapshot, group: Group, show: str) -> list[Square]:
     return made
 
 
-def _side_of(number: int) -> int:
-    return next((side for most, side in ((12, 72), (60, 30), (300, 20), (1200, 14), (3000, 10)) if number <= most), 8)
-
-
-def _columns_of(number: int, side: int) -> int:
-    return min(max(math.ceil(math.sqrt(number * 2)), 4), max(1040 // side, 1))
-
-
 def _draw_group(title: str, squares: Sequence[Square], side: int, index: int) -> Markup:
     """Draw a group of nodes as compact SVG: a square for each node, and a path for each colour.
 
     A cross marks nodes that are not ready and a dot those that are cordoned, so that colours are not all there is.
     """
-    columns = _columns_of(len(squares), side)
+    columns = min(max(math.ceil(math.sqrt(len(squares) * 2)), 4), max(1040 // side, 1))
     rows = max(math.ceil(len(squares) / columns), 1)
     inner, marks, dots = side - max(side // 8, 1), [], []
     paths: dict[str, list[str]] = {}

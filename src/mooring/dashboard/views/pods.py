@@ -81,15 +81,7 @@ class PodView(Model, frozen=True, kw_only=True):
 
 
 def pod_view(
-    live: LiveSnapshot,
-    kind: str,
-    namespace: str,
-    name: str,
-    *,
-    part: slice,
-    contains: str = "",
-    plugin: str = "",
-    on: str = "",
+    live: LiveSnapshot, kind: str, namespace: str, name: str, *, part: slice, contains: str, plugin: str, on: str
 ) -> PodView:
     """Return the content of a pod's page; `part` is the slice of nodes to show. Raise `NotThereError`."""
     found = live.explain(kind, namespace, name)
