@@ -5,7 +5,7 @@ the same few terms and expressions. Called by ``advice.py``; the command line re
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -15,14 +15,13 @@ from mooring.advisor.lint.rules import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, ValueUse
 from mooring.api import codec, core_v1, label_selector
-from mooring.api.codec import DecodeError, FieldValidation
-from mooring.api.core_v1 import Node
 from mooring.api.quoting import go_quote
 from mooring.cel.errors import CelError
 from mooring.constraints import node_selector, semver, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.requests import requests_of
-from mooring.constraints.tolerations import parse_canonical_int64
+
+T = TypeVar("T")
 
 
 class _NodeMatcher(Protocol):
@@ -33,7 +32,7 @@ class NodesError(ValueError):
     """The file does not contain nodes; the message says why."""
 
 
-def read_nodes(text: str) -> tuple[Node, ...]:
+def read_nodes(text: str) -> tuple[core_v1.Node, ...]:
     """Read nodes from YAML or JSON: a list, or documents. Raise `NodesError`."""
     found = []
     try:
@@ -42,8 +41,8 @@ def read_nodes(text: str) -> tuple[Node, ...]:
                 for item in documents.list_objects(tree):
                     if not isinstance(item.tree, dict) or item.tree.get("kind") != "Node":
                         raise NodesError("it has something that is not a Node")
-                    found.append(codec.decode_tree(item.tree, Node, FieldValidation.IGNORE).object)
-    except (DecodeError, RecursionError) as error:
+                    found.append(codec.decode_tree(item.tree, core_v1.Node, codec.FieldValidation.IGNORE).object)
+    except (codec.DecodeError, RecursionError) as error:
         raise NodesError(str(error)) from error
     if not found:
         raise NodesError("there are no nodes in it")
@@ -53,7 +52,7 @@ def read_nodes(text: str) -> tuple[Node, ...]:
 class Cluster:
     """Compares node selector terms, tolerations and pods of manifests with the nodes of a cluster."""
 
-    def __init__(self, nodes: Sequence[Node], options: ConstraintOptions) -> None:
+    def __init__(self, nodes: Sequence[core_v1.Node], options: ConstraintOptions) -> None:
         self._nodes = nodes
         self._options = options
         self._facts = NodeFacts(nodes)
@@ -64,15 +63,12 @@ class Cluster:
     def advice_on_term(self, at: TermAt) -> Iterator[Problem]:
         """Yield problems of a node selector term: unreadable label values, failing expressions, no matching node."""
         for index, entry in enumerate(at.term.match_expressions):
-            found = self._check_once("requirement", entry, self._check_requirement, entry)
-            yield from _move_problems_to_path(f"{at.path}.matchExpressions[{index}]", found)
+            yield from self._check_once(f"{at.path}.matchExpressions[{index}]", self._check_requirement, entry)
         for index, expression in enumerate(at.term.match_cel_expressions):
-            found = self._check_once("node", expression, self._check_node_expression, expression)
-            yield from _move_problems_to_path(f"{at.path}.matchCELExpressions[{index}]", found)
+            path = f"{at.path}.matchCELExpressions[{index}]"
+            yield from self._check_once(path, self._check_node_expression, expression)
         if at.required:
-            yield from _move_problems_to_path(
-                at.path, self._check_once("term", at.term, self._check_required_term, at.term)
-            )
+            yield from self._check_once(at.path, self._check_required_term, at.term)
 
     def _check_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
         values = self._facts.labels.get(entry.key, {})
@@ -94,9 +90,7 @@ class Cluster:
 
     def advice_on_toleration(self, toleration: core_v1.Toleration, path: str) -> Iterator[Problem]:
         """Yield problems of a toleration on the nodes: unreadable taint values, failing expressions."""
-        yield from _move_problems_to_path(
-            path, self._check_once("toleration", toleration, self._check_toleration, toleration)
-        )
+        yield from self._check_once(path, self._check_toleration, toleration)
 
     def _check_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
         if toleration.expression:
@@ -109,7 +103,7 @@ class Cluster:
             return
         values = self._facts.taints.get(toleration.key, {})
         if toleration.operator in tolerations.NUMERIC:
-            yield from _unreadable_values(values, "taint", rules.NOT_A_NUMBER, parse_canonical_int64)
+            yield from _unreadable_values(values, "taint", rules.NOT_A_NUMBER, tolerations.parse_canonical_int64)
         elif toleration.operator in semver.OPERATORS:
             yield from _unreadable_values(values, "taint", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
 
@@ -120,7 +114,7 @@ class Cluster:
         spec = pod.spec
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:
-            yield from _move_problems_to_path(pod.path, self._check_once("pod", deciding, self._check_pod, spec))
+            yield from self._check_once(pod.path, self._check_pod, spec, deciding)
             if self._facts.largest:  # a file of nodes may leave their resources out
                 yield from _move_problems_to_path(pod.path, self._check_requests(spec))
 
@@ -193,20 +187,21 @@ class Cluster:
             yield Problem(rules.FAILS_ON_NODES, "expression" if subject == "taint" else "", text)
 
     def _check_once(
-        self, what: str, about: object, check: Callable[..., Iterator[Problem]], argument: object
-    ) -> tuple[Problem, ...]:
-        key = (what, msgspec.json.encode(about))
+        self, path: str, check: Callable[[T], Iterator[Problem]], argument: T, deciding: object = None
+    ) -> Iterator[Problem]:
+        """Yield the problems at a path, cached by the argument of the check, or by the parts of it that decide."""
+        key = (check.__name__, msgspec.json.encode(argument if deciding is None else deciding))
         found = self._cached.get(key)
         if found is None:
             found = self._cached[key] = tuple(check(argument))
-        return found
+        return _move_problems_to_path(path, found)
 
 
 def _suggestion_text(word: str) -> str:
     return f"; did you mean {word}?" if word else ""
 
 
-def _selects_node(selection: _NodeMatcher, node: Node) -> bool:
+def _selects_node(selection: _NodeMatcher, node: core_v1.Node) -> bool:
     return selection.matches(node.metadata.labels, node.metadata.name)
 
 
