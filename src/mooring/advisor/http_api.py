@@ -164,11 +164,7 @@ class AdvisorApi:
     async def _compute_in_thread(self, work: Work) -> Any:
         deadline = time.monotonic() + self.costs.seconds
         values = await self._read_store()
-
-        def in_thread() -> Any:
-            return work(snapshot_of_values(self.origin, values), deadline)
-
-        return await asyncio.to_thread(in_thread)
+        return await asyncio.to_thread(lambda: work(snapshot_of_values(self.origin, values), deadline))
 
     async def _read_store(self) -> list[KeyValue]:
         """Return all stored objects at one revision, read in pages, so that other requests are served between them."""

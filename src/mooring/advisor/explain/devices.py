@@ -29,10 +29,8 @@ class RequestDevices:
     request: facade.Request
     devices: Sequence[facade.PooledDevice]
     """All devices of the node."""
-    of_class: Sequence[facade.PooledDevice]
-    """The devices of `devices` that the DeviceClass selects."""
     selected: Sequence[facade.PooledDevice]
-    """The devices of `of_class` that the request's selectors select."""
+    """The devices of `devices` that the selectors of the DeviceClass and of the request select."""
     tolerated: Sequence[facade.PooledDevice]
     """The devices of `selected` without an untolerated taint."""
     free: Sequence[facade.PooledDevice]
@@ -120,9 +118,7 @@ def _match_request(
         each for each in selected if find_untolerated_device_taint(each.taints, way.tolerations, options) is None
     ]
     free = [each for each in tolerated if way.admin_access or not allocated.is_exclusive(each.id)]
-    return RequestDevices(
-        claim, way, devices, of_class, selected, tolerated, free, own_failing if of_class else failing
-    )
+    return RequestDevices(claim, way, devices, selected, tolerated, free, own_failing if of_class else failing)
 
 
 def _select_devices(

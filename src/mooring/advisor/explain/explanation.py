@@ -13,13 +13,7 @@ from msgspec.structs import replace
 
 from mooring.advisor.explain import patches, results, search
 from mooring.advisor.explain import subject as subjects
-from mooring.advisor.explain.causes.creation import (
-    PodCreation,
-    check_creation,
-    next_run_of,
-    policy_verdict_of,
-    refusal_cause,
-)
+from mooring.advisor.explain.causes import creation
 from mooring.advisor.explain.causes.placement import (
     Placement,
     missing_object_cause,
@@ -188,7 +182,7 @@ class _Explainer:
             if found is not None:
                 return found
         elif not self.subject.exists:
-            refusal = refusal_cause(self.snapshot, self.subject.stored_pod, self.settings.admission)
+            refusal = creation.refusal_cause(self.snapshot, self.subject.stored_pod, self.settings.admission)
             if refusal is not None:
                 return self._explanation_with_remedies("NotCreated", refusal)
         return self._explain_pod()
@@ -218,7 +212,7 @@ class _Explainer:
 
     def _explain_workload(self, owner: Resource) -> results.SchedulingExplanation | None:
         """Explain the problem of most pods of a workload; None if there is none, or if most only have no node."""
-        made = check_creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
+        made = creation.check_creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
         siblings = self.subject.siblings
         waiting = [pod for pod in siblings if needs_node(pod)]
         broken = [
@@ -238,7 +232,7 @@ class _Explainer:
             self.is_complete = running >= made.wanted > 0
             if siblings:
                 self.facts.insert(0, f"{running} of {made.wanted} pods run")
-            if isinstance(owner, CronJob) and (due := next_run_of(owner, self.now)) is not None:
+            if isinstance(owner, CronJob) and (due := creation.next_run_of(owner, self.now)) is not None:
                 self.facts.insert(0, f"its next Job is due at {due:%Y-%m-%d %H:%M} UTC")
             return None
         self.pods, worst = max(problems, key=lambda each: each[0])
@@ -258,7 +252,11 @@ class _Explainer:
         return None
 
     def _note_others(
-        self, worst: str, made: PodCreation, waiting: Sequence[Pod], broken: Sequence[tuple[Pod, results.Cause]]
+        self,
+        worst: str,
+        made: creation.PodCreation,
+        waiting: Sequence[Pod],
+        broken: Sequence[tuple[Pod, results.Cause]],
     ) -> None:
         if worst != "creation" and made.cause is not None:
             self.facts.append(f"{made.missing} more do not exist: {made.cause.text}")
@@ -275,7 +273,7 @@ class _Explainer:
     def _note_policies(self) -> None:
         if self.subject.exists:
             return
-        verdict = policy_verdict_of(self.snapshot, self._pod)
+        verdict = creation.policy_verdict_of(self.snapshot, self._pod)
         self.facts += [f"the API server would warn: {text}" for text in verdict.warning_texts]
         self.facts += [f"a policy could not be evaluated: {text}" for text in verdict.unknown]
         self.facts += [f"the API server would call the {text}" for text in verdict.webhooks]
@@ -430,7 +428,7 @@ class _Explainer:
             return []
         rehearsal = Rehearsal(self.snapshot, self.settings)
         left = rehearsal.budget
-        before = rehearsal.simulate_unchanged(self.subject).helps
+        before = rehearsal.simulate(Proposal(self.subject, self.subject)).helps  # without any change
         kept: list[tuple[bool, int, results.Suggestion]] = []
         for number, each in enumerate(candidates):
             if sum(is_enough for is_enough, _, _ in kept) == self.wanted:

@@ -58,7 +58,9 @@ def format_untolerated(view: View, taint: Taint) -> str:
 def explain_near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
     """Return why a toleration with the taint's key, or with an expression, does not match; empty for other keys."""
     if toleration.expression:
-        return _expression_miss(toleration.expression, taint, options)
+        if not options.cel:
+            return f"`{toleration.expression}` does not count while the gate {GATES['cel']} is off"
+        return why_false("taint", toleration.expression, taint_variable(taint))
     if toleration.key != taint.key:
         return ""
     shown = f"`{toleration.operator or 'Equal'} {toleration.value}`".replace(" `", "`")
@@ -80,12 +82,6 @@ def explain_near_miss(toleration: Toleration, taint: Taint, options: ConstraintO
         case "" | "Equal":
             return f"{shown} tolerates only the value {toleration.value!r}"
     return ""
-
-
-def _expression_miss(expression: str, taint: Taint, options: ConstraintOptions) -> str:
-    if not options.cel:
-        return f"`{expression}` does not count while the gate {GATES['cel']} is off"
-    return why_false("taint", expression, taint_variable(taint))
 
 
 def why_false(variable: Literal["taint", "node"], expression: str, value: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import needs_node
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import ContainerStatus, Node, PersistentVolumeClaim, Pod, ReplicationController
+from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.facade import NO_PROVISIONER, SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, class_of
@@ -95,10 +95,6 @@ class Rehearsal:
     def _pending_before(self) -> Counter[str]:
         return _count_pending(self._run_simulation(()).world)
 
-    def simulate_unchanged(self, subject: Subject) -> RehearsalResult:
-        """Return how many pods of a workload get a node in a simulation without any change."""
-        return self.simulate(Proposal(subject, subject))
-
     def simulate(self, proposal: Proposal) -> RehearsalResult:
         """Simulate one remedy; return how many pods of its workload then have a node, and which others lost theirs."""
         return self.simulate_together((proposal,))[0]
@@ -134,12 +130,12 @@ class Rehearsal:
 def has_not_started(pod: Pod) -> bool:
     """Return whether a pod has no node, or is Pending and none of its containers has ever run."""
     return not pod.spec.node_name or (
-        pod.status.phase == "Pending" and not any(map(_has_container_run, pod.status.container_statuses))
+        pod.status.phase == "Pending"
+        and not any(
+            each.state.waiting is None or each.last_state.terminated is not None
+            for each in pod.status.container_statuses
+        )
     )
-
-
-def _has_container_run(status: ContainerStatus) -> bool:
-    return status.state.waiting is None or status.last_state.terminated is not None
 
 
 def _is_stored(snapshot: Snapshot, source: Resource) -> bool:

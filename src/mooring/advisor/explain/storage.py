@@ -2,16 +2,9 @@
 
 from collections.abc import Sequence
 
+from mooring.advisor.explain import wording
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.explain.wording import (
-    Groups,
-    did_you_mean,
-    format_requirement,
-    group_by_text,
-    join_names,
-    join_pod_names,
-)
 from mooring.advisor.node_facts import find_nearest
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import core_v1
@@ -140,15 +133,15 @@ def without_binding(claim: core_v1.PersistentVolumeClaim) -> core_v1.PersistentV
 
 def describe_restrictions(view: View, infos: Sequence[facade.NodeInfo], _status: Status) -> str:
     if claimed := one_pod_holders(view):
-        return f"{join_pod_names(claimed)} uses a claim that only one pod may use (ReadWriteOncePod)"
+        return f"{wording.join_pod_names(claimed)} uses a claim that only one pod may use (ReadWriteOncePod)"
     held = [holder for info in infos for holder in disk_holders(view, info)]
-    return f"{join_pod_names(held)} has a disk that cannot be mounted twice" if held else ""
+    return f"{wording.join_pod_names(held)} has a disk that cannot be mounted twice" if held else ""
 
 
-def describe_binding(view: View, infos: Sequence[facade.NodeInfo], status: Status) -> Groups | str:
+def describe_binding(view: View, infos: Sequence[facade.NodeInfo], status: Status) -> wording.Groups | str:
     if len(status.reasons) == 1 and status.reasons[0] == "pod has unbound immediate PersistentVolumeClaims":
         return "; ".join(_format_claim(claim) for claim in volume_claims_of(view) if not facade.is_bound(claim))
-    return group_by_text(infos, lambda info: "; ".join(_binding_texts(view, info, status)) or status.message)
+    return wording.group_by_text(infos, lambda info: "; ".join(_binding_texts(view, info, status)) or status.message)
 
 
 def _format_claim(claim: core_v1.PersistentVolumeClaim) -> str:
@@ -178,12 +171,14 @@ def _binding_texts(view: View, info: facade.NodeInfo, status: Status) -> list[st
 
 def format_volume_affinity(volume: core_v1.PersistentVolume) -> str:
     return " or ".join(
-        " and ".join([*(format_requirement(each) for each in term.match_expressions), *term.match_cel_expressions])
+        " and ".join(
+            [*(wording.format_requirement(each) for each in term.match_expressions), *term.match_cel_expressions]
+        )
         for term in volume_terms(volume)
     )
 
 
-def describe_zone(view: View, infos: Sequence[facade.NodeInfo], _status: Status) -> Groups:
+def describe_zone(view: View, infos: Sequence[facade.NodeInfo], _status: Status) -> wording.Groups:
     wanted = "; ".join(
         f"volume {volume.metadata.name} is in {key}={' or '.join(values)}" for volume, key, values in volume_zones(view)
     )
@@ -193,7 +188,7 @@ def describe_zone(view: View, infos: Sequence[facade.NodeInfo], _status: Status)
         labels = info.node.metadata.labels
         return f"{wanted}, the node in {', '.join(f'{key}={labels[key]}' for key in keys if key in labels) or 'none'}"
 
-    return group_by_text(infos, text) if wanted else []
+    return wording.group_by_text(infos, text) if wanted else []
 
 
 def describe_limits(view: View, infos: Sequence[facade.NodeInfo], status: Status) -> str:
@@ -217,7 +212,9 @@ def claim_cause(view: View) -> Cause | None:
         others = [each.metadata for each in view.objects(core_v1.PersistentVolumeClaim).values()]
         spaces = sorted(each.namespace for each in others if each.name == name)
         hint = (
-            f"; there is one in {join_names(spaces)}, which only pods there can use" if spaces else did_you_mean(meant)
+            f"; there is one in {wording.join_names(spaces)}, which only pods there can use"
+            if spaces
+            else wording.did_you_mean(meant)
         )
         return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{hint}")
     for claim in volume_claims_of(view):
@@ -239,13 +236,13 @@ def _unbound_cause(view: View, claim: core_v1.PersistentVolumeClaim) -> Cause | 
     found = view.object(StorageClass, of_class) if of_class else None
     volumes = view.objects(core_v1.PersistentVolume).values()
     if of_class and found is None and all(each.spec.storage_class_name != of_class for each in volumes):
-        meant = did_you_mean(view.similar_name(StorageClass, of_class))
+        meant = wording.did_you_mean(view.similar_name(StorageClass, of_class))
         return Cause("MissingStorageClass", f"StorageClass {of_class} does not exist (claim {name}){meant}")
     if found is not None and found.volume_binding_mode == facade.WAIT_FOR_FIRST_CONSUMER:
         return None
     classes = view.objects(StorageClass)
     if claim.spec.storage_class_name is None and not of_class and classes:
-        names = join_names([each.metadata.name for each in classes.values()])
+        names = wording.join_names([each.metadata.name for each in classes.values()])
         text = f"claim {name} names no StorageClass, and no class is the default (existing classes: {names})"
         return Cause("NoDefaultClass", text)
     wanted = f"{format_size_of(claim)}, {', '.join(claim.spec.access_modes)}"
@@ -279,16 +276,16 @@ def _driver_hint(view: View, provisioner: str) -> str:
     known = [each.metadata.name for each in drivers.values()]
     if provisioner in known or not known:
         return ""
-    return f"; no CSIDriver {provisioner} is installed{did_you_mean(find_nearest(provisioner, known))}"
+    return f"; no CSIDriver {provisioner} is installed{wording.did_you_mean(find_nearest(provisioner, known))}"
 
 
 def restrictions_cause(view: View, infos: Sequence[facade.NodeInfo]) -> Cause | None:
     """Return the cause if another pod uses a ReadWriteOncePod claim or (on these nodes) a disk of the pod, or None."""
     if held := one_pod_holders(view):
-        text = f"the pod's claim may be used by one pod only (ReadWriteOncePod), and {join_pod_names(held)} uses it"
-        return Cause("ClaimInUse", text)
+        text = "the pod's claim may be used by one pod only (ReadWriteOncePod)"
+        return Cause("ClaimInUse", f"{text}, and {wording.join_pod_names(held)} uses it")
     disks = [pod for info in infos for pod in disk_holders(view, info)]
-    text = f"{join_pod_names(disks)} has a disk of the pod, which cannot be mounted twice"
+    text = f"{wording.join_pod_names(disks)} has a disk of the pod, which cannot be mounted twice"
     return Cause("DiskInUse", text) if disks else None
 
 
@@ -310,7 +307,7 @@ def binding_cause(view: View) -> Cause | None:
         return Cause("NoVolume", f"{text} the pod ({size})")
     if found is not None and found.allowed_topologies:
         terms = [each for term in found.allowed_topologies for each in term.match_label_expressions]
-        zones = join_names([value for each in terms for value in each.values])
+        zones = wording.join_names([value for each in terms for value in each.values])
         text = f"StorageClass {of_class} makes volumes only in {zones}, and no node left for the pod is there"
         return Cause("ClassElsewhere", text)
     text = f"claim {name} ({size}): the driver of StorageClass {of_class} has not enough room on any node left"
@@ -320,7 +317,7 @@ def binding_cause(view: View) -> Cause | None:
 def zone_cause(view: View, infos: Sequence[facade.NodeInfo]) -> Cause | None:
     for volume, key, values in volume_zones(view):
         if all(info.node.metadata.labels.get(key) not in values for info in infos):
-            there = join_names(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
+            there = wording.join_names(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
             return Cause(
                 "VolumeZone",
                 f"volume {volume.metadata.name} is in zone {' or '.join(values)}, and no node left for the"

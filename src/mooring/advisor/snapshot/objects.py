@@ -6,6 +6,7 @@ requires; `raw` has the original documents, including kinds and versions unknown
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -15,7 +16,6 @@ import msgspec
 from msgspec import structs
 
 from mooring.api import codec, times
-from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.kinds import GroupVersion, Kind
 from mooring.api.meta_v1 import Resource
@@ -216,7 +216,7 @@ class Snapshot:
         return self._objects.get(newest_kind_of(kind).type, {}) if found is None else found
 
 
-def decode_newest(tree: Any, validation: FieldValidation) -> Resource:
+def decode_newest(tree: Any, validation: codec.FieldValidation) -> Resource:
     """Decode an object and convert it to the newest version; its namespace is `default` if it names none.
 
     Raise ValueError for an unknown kind or wrong fields.
@@ -262,7 +262,6 @@ def time_of_snapshot(snapshot: Snapshot) -> datetime:
 
 def latest_timestamp(snapshot: Snapshot) -> datetime:
     """Return the latest timestamp of nodes and pods."""
-    found = [DEFAULT_START] if not snapshot.all(Node) and not snapshot.all(Pod) else []
     texts: set[str] = set()
     for node in snapshot.all(Node):
         texts.add(node.metadata.creation_timestamp or "")
@@ -271,9 +270,8 @@ def latest_timestamp(snapshot: Snapshot) -> datetime:
     for pod in snapshot.all(Pod):
         texts.add(pod.metadata.creation_timestamp or "")
         texts.update(entry.last_transition_time or "" for entry in pod.status.conditions)
-    for text in texts:
-        try:
-            found += [times.parse(text)] if text else []
-        except times.TimeError:
-            continue
+    found: list[datetime] = []
+    for text in texts - {""}:
+        with suppress(times.TimeError):
+            found.append(times.parse(text))
     return min(max(found, default=DEFAULT_START), _LATEST)

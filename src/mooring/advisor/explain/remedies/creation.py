@@ -185,15 +185,6 @@ def _keep_in_bounds(container: Any, item: Any, words: list[str]) -> None:
             words.append(f"request of {name} of container {container.name} to its limit {limit}")
 
 
-def _meet_pod_security(context: Context) -> Iterator[Candidate]:
-    yield from context.edit_pod(
-        "meet the Pod Security level: run without privileges (see the patch)",
-        SMALL,
-        _drop_privileges,
-        "the program in the container has to run without these privileges",
-    )
-
-
 def _drop_privileges(spec: core_v1.PodSpec) -> bool:
     """Change a pod's spec so that the Pod Security level `restricted` admits it; return True, as every edit does."""
     spec.host_network = spec.host_pid = spec.host_ipc = False
@@ -405,7 +396,12 @@ _BY_CAUSE: Mapping[str, Callable[[Context], Iterator[Candidate]]] = {
     "QuotaExceeded": _raise_quota,
     "QuotaNeedsRequests": _add_requests,
     "LimitRange": _stay_in_limit_range,
-    "PodSecurity": _meet_pod_security,
+    "PodSecurity": lambda context: context.edit_pod(
+        "meet the Pod Security level: run without privileges (see the patch)",
+        SMALL,
+        _drop_privileges,
+        "the program in the container has to run without these privileges",
+    ),
     "MissingPriorityClass": _fix_priority_class,
     "MissingServiceAccount": _fix_service_account,
     "MissingRuntimeClass": _fix_runtime_class,
