@@ -10,7 +10,6 @@ from mooring.api.core_v1 import Node, NodeSelectorRequirement
 from mooring.api.label_selector import parse_lax_int64
 from mooring.constraints import semver
 from mooring.constraints.expressions import compile_node_expression
-from mooring.constraints.semver import Version
 
 __all__ = ["adjacent_version", "labels_to_satisfy", "parse_lax_int64"]
 _TRIALS = 2000
@@ -62,7 +61,7 @@ def accepting_bound(operator: str, value: str, read: Callable[[str], int | None]
     return None
 
 
-def adjacent_version(version: Version, *, above: bool) -> str:
+def adjacent_version(version: semver.Version, *, above: bool) -> str:
     """Return the lowest version above a version, or a version just below it."""
     major, minor, patch = version.precedence[:3]
     if above:

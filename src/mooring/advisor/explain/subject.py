@@ -26,7 +26,6 @@ from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import (
     PersistentVolumeClaim,
     Pod,
@@ -176,7 +175,7 @@ def read_subject(
         kind = full_scheme().kind(raw.api_version, raw.kind)
         if kind is not None and full_scheme().hub(kind).type in (Pod, *WORKLOADS):
             with suppress(codec.DecodeError):  # there is a note about it
-                wanted.append(to_newest(codec.decode_tree(raw.tree, kind.type, FieldValidation.IGNORE).object))
+                wanted.append(to_newest(codec.decode_tree(raw.tree, kind.type, codec.FieldValidation.IGNORE).object))
     if len(wanted) != 1:
         number = f"{len(wanted)} pods and workloads" if wanted else "no pod or workload that can be read"
         why = f" ({found.notes[0]})" if found.notes and not wanted else ""

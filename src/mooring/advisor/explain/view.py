@@ -20,7 +20,6 @@ from mooring.base.natural_sort import natural_key
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.constraints.requests import CPU
-from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.scheduler import facade
 from mooring.scheduler.framework import SchedulerFeatures
 
@@ -150,7 +149,7 @@ class View:
         found: dict[tuple[str, str], set[int]] = defaultdict(set)
         for info in self.engine.cluster.node_infos():
             for taint in self.untolerated_taints(info.node) if info.node.spec.taints else ():
-                number = parse_canonical_int64(taint.value)
+                number = tolerations.parse_canonical_int64(taint.value)
                 if number is not None:
                     found[taint.key, taint.effect].add(number)
         return found

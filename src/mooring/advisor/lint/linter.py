@@ -15,7 +15,6 @@ from mooring.advisor.lint import documents, options, rules, server
 from mooring.advisor.lint.advice import advise_on_object, without_rejected_fields
 from mooring.advisor.lint.cluster import Cluster
 from mooring.advisor.lint.documents import Item, Piece
-from mooring.advisor.lint.options import Settings
 from mooring.advisor.lint.positions import Positions
 from mooring.advisor.lint.rules import Finding, Problem, Report
 from mooring.api.codec import DecodeError, YamlError
@@ -42,7 +41,7 @@ class _LintedText(NamedTuple):
 class Linter:
     """Lints texts with the given `settings`, and caches results. Raise `SchemeError` for contradictory settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: options.Settings) -> None:
         self._options = options.build_options(settings)
         self._cluster = Cluster(settings.nodes, self._options.constraints) if settings.nodes else None
         self._now = datetime.now(UTC)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import IO, NamedTuple
 
 from mooring.advisor.lint import documents, rules, sources
-from mooring.advisor.lint.documents import Piece
 from mooring.advisor.lint.facts import REFERRED
 from mooring.advisor.lint.linter import Linter, without_logs
 from mooring.advisor.lint.options import Settings
@@ -27,7 +26,7 @@ _SELDOM = (100_000, 50, 50)
 
 class _FilePart(NamedTuple):
     file: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[documents.Piece]
     problem: Problem | None = None
 
 

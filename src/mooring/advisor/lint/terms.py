@@ -13,7 +13,6 @@ from mooring.api import core_v1, label_selector
 from mooring.api.label_selector import Operator, Requirement
 from mooring.api.quoting import go_quote
 from mooring.constraints import node_selector
-from mooring.constraints.node_selector import VersionRequirement
 from mooring.constraints.options import ConstraintOptions
 
 _EVERYTHING_ON = ConstraintOptions()
@@ -52,10 +51,10 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
 def _requirement_condition(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
     """Return the condition of a `matchExpressions` entry; None if it is invalid or the analysis does not support it."""
     found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
-    if not isinstance(found, Requirement | VersionRequirement):
+    if not isinstance(found, Requirement | node_selector.VersionRequirement):
         return None
     model = Model()
-    if isinstance(found, VersionRequirement):
+    if isinstance(found, node_selector.VersionRequirement):
         understood = model.add_label(found.key, version=entry.values[0])
     elif found.operator in _NUMERIC:
         understood = model.add_label(found.key, number=label_selector.parse_lax_int64(entry.values[0]))

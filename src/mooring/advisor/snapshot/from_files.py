@@ -16,12 +16,9 @@ import msgspec
 
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint import documents, sources
-from mooring.advisor.lint.documents import Piece
-from mooring.advisor.lint.sources import Source
 from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, ClusterLookups, admit_object, index_by_name
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, full_scheme, to_newest
 from mooring.api import codec, times
-from mooring.api.codec import FieldValidation
 from mooring.api.dynamic import Dynamic
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
@@ -92,7 +89,7 @@ class _FileReader:
         self.taken_at: datetime | None = None
         self._generated = 0
 
-    def read(self, source: Source, stdin: IO[bytes]) -> None:
+    def read(self, source: sources.Source, stdin: IO[bytes]) -> None:
         try:
             text = sources.read_source(source, stdin, MAX_BYTES, unpacks=True)
         except sources.UnreadableError as error:
@@ -184,7 +181,7 @@ class _FileReader:
             self.notes.append(Note(place, f"Mooring does not know {entry.api_version} {entry.kind}"))
             return
         try:
-            decoded = codec.decode_tree(tree, kind.type, FieldValidation.WARN)
+            decoded = codec.decode_tree(tree, kind.type, codec.FieldValidation.WARN)
         except codec.DecodeError as error:
             self.notes.append(Note(place, f"not read: {error}"))
             return
@@ -225,7 +222,7 @@ class _Document(NamedTuple):
     problem: str = ""
 
 
-def _parse_yaml(pieces: Sequence[Piece], jobs: int) -> Iterator[_Document]:
+def _parse_yaml(pieces: Sequence[documents.Piece], jobs: int) -> Iterator[_Document]:
     """Yield the documents of a text in order; parse much text with up to `jobs` processes."""
     if jobs == 1 or sum(len(piece.text) for piece in pieces) < documents.POOL_LENGTH:
         yield from _parse_pieces(pieces)
@@ -236,7 +233,7 @@ def _parse_yaml(pieces: Sequence[Piece], jobs: int) -> Iterator[_Document]:
             yield from found
 
 
-def _parse_pieces(pieces: Sequence[Piece]) -> list[_Document]:
+def _parse_pieces(pieces: Sequence[documents.Piece]) -> list[_Document]:
     found = []
     for piece in pieces:
         try:

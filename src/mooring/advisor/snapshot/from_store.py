@@ -9,7 +9,6 @@ from pathlib import Path
 from mooring.advisor.snapshot.from_server import NOT_READ
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, full_scheme, to_newest
 from mooring.api import codec
-from mooring.api.codec import FieldValidation
 from mooring.api.meta_v1 import Resource
 from mooring.store.errors import StoreError
 from mooring.store.kv import KeyValue
@@ -46,7 +45,7 @@ def snapshot_of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
             kind = full_scheme().kind(tree["apiVersion"], tree["kind"])
             if kind is None:
                 raise codec.DecodeError(f"Mooring does not know {tree['apiVersion']} {tree['kind']}")
-            obj: Resource = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
+            obj: Resource = codec.decode_tree(tree, kind.type, codec.FieldValidation.IGNORE).object
         except (codec.DecodeError, KeyError, TypeError) as error:
             notes.append(Note(found.key, f"not read: {error}"))
             continue

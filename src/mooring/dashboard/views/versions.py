@@ -17,7 +17,6 @@ from mooring.advisor.upgrade.page import render_sections
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
 from mooring.dashboard.elements import and_more, badge, choice, chooser, command, field, fold_notices, notice, soft
-from mooring.dashboard.options import GateRow, Running
 
 _SHOWN = 200
 _MOST_AT_ONCE = 10
@@ -29,11 +28,11 @@ class Versions(Model, frozen=True, kw_only=True):
     emulation: str
     min_compatibility: str
     versions: list[str]
-    gates: list[GateRow]
+    gates: list[options.GateRow]
     notes: list[str]
 
 
-def running_of(asked: Asked) -> Running:
+def running_of(asked: Asked) -> options.Running:
     """Return the versions and gates of the cluster. Raise `BadRequestError` where they are not known."""
     try:
         return asked.cluster.running()

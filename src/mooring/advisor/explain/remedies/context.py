@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.patches import kubectl_command
 from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, Edit
 from mooring.advisor.explain.results import Cause, Change, Suggestion
@@ -70,7 +69,7 @@ class Context:
         source, meta = self.subject.source, self.subject.source.metadata
         if isinstance(source, _REPLICATED) and replicas != source.spec.replicas:
             kind = source.kind.lower()
-            command = kubectl_command(
+            command = patches.kubectl_command(
                 "scale", f"{kind}/{meta.name}", f"--replicas={replicas}", namespace=meta.namespace
             )
             summary = f"scale {kind} {meta.name} to {replicas}"

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from mooring.advisor.explain import patches, storage
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES, holders_of_claims
 from mooring.advisor.explain.images import PulledImage, PulledImages, containers_of, registry_of
-from mooring.advisor.explain.patches import kubectl_command
 from mooring.advisor.explain.remedies.context import Context
 from mooring.advisor.explain.remedies.remedy import BOUND, CLAIM_CAVEAT, LARGE, MODEST, SMALL
 from mooring.advisor.explain.search import Candidate, build_pod_change
@@ -109,7 +108,7 @@ def undo_rollout(context: Context) -> Iterator[Candidate]:
     template = copy_of(older.spec.template)
     template.metadata.labels.pop("pod-template-hash", None)
     meta = source.metadata
-    command = kubectl_command("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
+    command = patches.kubectl_command("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
     summary = f"roll deployment {meta.name} back to the revision before"
     yield from context.edit_workload(summary, MODEST, set_fields(template=template), command)
 
