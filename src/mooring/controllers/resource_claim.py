@@ -119,11 +119,11 @@ class ResourceClaimController(Controller):
             return None
         held = self._template_rejections.find_backoff(template, template.spec)
         if held is not None:
-            raise _ClaimRejectedError(_rejection_text(pod, entry, held[0]), held[1])
+            raise _ClaimRejectedError(_describe_claim_rejection(pod, entry, held[0]), held[1])
         try:
             created = await self.client.create(_build_claim(self.client, pod, entry, template))
         except StatusError as error:
-            note = _rejection_text(pod, entry, error)
+            note = _describe_claim_rejection(pod, entry, error)
             self._recorder.event(pod, "Warning", FAILED, note)
             wait = self._template_rejections.record_rejection(template, template.spec, error)
             if wait is None:
@@ -180,7 +180,7 @@ class _ClaimRejectedError(Exception):
         self.wait = wait
 
 
-def _rejection_text(pod: Pod, entry: PodResourceClaim, error: StatusError) -> str:
+def _describe_claim_rejection(pod: Pod, entry: PodResourceClaim, error: StatusError) -> str:
     prefix = f"{pod.metadata.name}-{entry.name}-"
     details = error.status.details
     name = details.name if details is not None and details.name.startswith(prefix) else prefix

@@ -236,7 +236,7 @@ class DeviceTaintEviction(EvictionController):
             return  # not served before 1.32
         self._claims = context.informers.of(ResourceClaim)
         self._claims_by_pool = self._claims.index(
-            "pool", lambda claim: {_pool_key(each.driver, each.pool) for each in _allocated_devices(claim)}
+            "pool", lambda claim: {_pool_key(each.driver, each.pool) for each in _list_allocated_devices(claim)}
         )
         self.follow(self._claims, self._enqueue_pods_of_claim)
         self._slices = context.informers.of(ResourceSlice)
@@ -264,7 +264,7 @@ class DeviceTaintEviction(EvictionController):
 
     def _enqueue_pods_of_rule(self, rule: DeviceTaintRule) -> None:
         for claim in self._claims.objects() if self._claims is not None else ():
-            if any(_is_selected_by_rule(rule, result) for result in _allocated_devices(claim)):
+            if any(_is_selected_by_rule(rule, result) for result in _list_allocated_devices(claim)):
                 self._enqueue_pods_of_claim(claim)
 
     def _enqueue_pods_of_updated_rule(self, old: DeviceTaintRule, new: DeviceTaintRule) -> None:
@@ -283,7 +283,7 @@ class DeviceTaintEviction(EvictionController):
             claim = self._claims.by_key(key)
             if claim is None or all(user.uid != pod.metadata.uid for user in claim.status.reserved_for):
                 continue
-            for result in _allocated_devices(claim):
+            for result in _list_allocated_devices(claim):
                 taints = list(self._find_device_taints(result))
                 moments.append(
                     device_eviction_time(taints, result.tolerations, bound, self.options, now=now, added_at=added_at)
@@ -314,7 +314,7 @@ def claim_keys(pod: Pod) -> list[str]:
     return [f"{pod.metadata.namespace}/{name}" for name in names if name]
 
 
-def _allocated_devices(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+def _list_allocated_devices(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
     return claim.status.allocation.devices.results if claim.status.allocation is not None else []
 
 

@@ -328,9 +328,9 @@ def _apply_stabilization(
 ) -> int:
     lowest = highest = request.wanted
     for time, recommendation in history.recommended:
-        if request.now - time < _window_seconds(up, _UP):
+        if request.now - time < _stabilization_seconds(up, _UP):
             lowest = min(lowest, recommendation)
-        if request.now - time < _window_seconds(down, _DOWN):
+        if request.now - time < _stabilization_seconds(down, _DOWN):
             highest = max(highest, recommendation)
     history.recommended.append((request.now, request.wanted))
     history.recommended = [each for each in history.recommended if request.now - each[0] <= _OLDEST_SECONDS]
@@ -338,7 +338,7 @@ def _apply_stabilization(
     return min(max(request.current, lowest), highest)
 
 
-def _window_seconds(rules: HPAScalingRules, default: HPAScalingRules) -> int:
+def _stabilization_seconds(rules: HPAScalingRules, default: HPAScalingRules) -> int:
     seconds = rules.stabilization_window_seconds
     return (default.stabilization_window_seconds or 0) if seconds is None else seconds
 

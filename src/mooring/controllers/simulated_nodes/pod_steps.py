@@ -36,10 +36,10 @@ def find_rejection(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | N
     short = _find_shortage(pod, node, [other for other in there if other.status.start_time is not None])
     if short is not None:
         return short
-    taken = [port for other in there if other.status.start_time is not None for port in _host_ports(other)]
+    taken = [port for other in there if other.status.start_time is not None for port in _list_host_ports(other)]
     if any(
         (protocol, number) == other[:2] and (address == other[2] or not {address, other[2]}.isdisjoint(_ANY_ADDRESS))
-        for protocol, number, address in _host_ports(pod)
+        for protocol, number, address in _list_host_ports(pod)
         for other in taken
     ):
         why = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
@@ -47,7 +47,7 @@ def find_rejection(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | N
     return None
 
 
-def _host_ports(pod: Pod) -> list[tuple[str, int, str]]:
+def _list_host_ports(pod: Pod) -> list[tuple[str, int, str]]:
     return [
         (port.protocol or "TCP", port.host_port, port.host_ip)
         for container in (*pod.spec.containers, *pod.spec.init_containers)

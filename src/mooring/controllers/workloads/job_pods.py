@@ -159,7 +159,7 @@ def _describe_rule_match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     where = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         for status in _container_statuses(pod):
-            code = _matching_exit_code(rule.on_exit_codes, status)
+            code = _find_matching_exit_code(rule.on_exit_codes, status)
             if code is not None:
                 return f"Container {status.name} for pod {where} failed with exit code {code}"
         return None
@@ -174,7 +174,7 @@ def _container_statuses(pod: Pod) -> Iterator[ContainerStatus]:
     return chain(pod.status.container_statuses, pod.status.init_container_statuses)
 
 
-def _matching_exit_code(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
+def _find_matching_exit_code(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
     ended = status.state.terminated
     if ended is None or ended.exit_code == 0:
         return None
@@ -419,7 +419,7 @@ def build_pod_templates(
             failed[index_of(pod)].append(pod)
     made: list[TemplateWithNames] = []
     later: float | None = None
-    for index in _vacant_indexes(job, tally):
+    for index in _find_vacant_indexes(job, tally):
         if len(made) == number:
             break
         failures = 0
@@ -443,7 +443,7 @@ def _is_failure_ignored(job: Job, pod: Pod) -> bool:
     return find_failure_action(job, pod).action == "Ignore"
 
 
-def _vacant_indexes(job: Job, tally: JobPodCounts) -> Iterator[int]:
+def _find_vacant_indexes(job: Job, tally: JobPodCounts) -> Iterator[int]:
     there = [*tally.active, *(tally.terminating if replaces_only_failed(job) else [])]
     taken = {index_of(pod) for pod in there}
     done = tally.completed | tally.failed_indexes
