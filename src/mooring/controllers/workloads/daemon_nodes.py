@@ -66,7 +66,7 @@ class DaemonPlacement:
         return suitability
 
     async def evaluate_all(self, nodes: Iterable[core_v1.Node], clock: Callable[[], float] = perf_counter) -> None:
-        """Evaluate nodes and cache the results; other controllers run every 20 ms, as CEL may be expensive."""
+        """Evaluate nodes and cache the results; yield to other controllers every 20 ms, as CEL may be slow."""
         until = clock() + _TURN_SECONDS
         for node in nodes:
             self.evaluate(node)
