@@ -6,14 +6,7 @@ Used by the simulation of containers: controllers compute how long commands run,
 import re
 from collections.abc import Mapping
 
-from mooring.api.core_v1 import (
-    Container,
-    EnvVar,
-    EphemeralContainer,
-    ObjectFieldSelector,
-    Pod,
-    ResourceFieldSelector,
-)
+from mooring.api.core_v1 import Container, EnvVar, EphemeralContainer, ObjectFieldSelector, Pod, ResourceFieldSelector
 from mooring.api.quantity import Quantity
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]*)\)")

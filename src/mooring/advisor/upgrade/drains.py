@@ -90,11 +90,7 @@ class _NodeDrainState:
 
 
 def drain_all(
-    snapshot: Snapshot,
-    options: DrainOptions,
-    settings: Settings,
-    *,
-    report: ReportProgress | None = None,
+    snapshot: Snapshot, options: DrainOptions, settings: Settings, *, report: ReportProgress | None = None
 ) -> Rollout:
     """Simulate the drain and upgrade of all nodes, pool by pool. After KeyboardInterrupt the result is incomplete."""
     settings = replace(settings, start_time=build_start_time(snapshot, options.start_seconds))

@@ -8,14 +8,7 @@ certificate or a failure needs `sign`, and a ClusterTrustBundle of a signer need
 from mooring.api import certificate_requests, errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.base import copy_of
-from mooring.api.certificates_v1 import (
-    APPROVED,
-    CLIENT,
-    DENIED,
-    FAILED,
-    CertificateSigningRequest,
-    ClusterTrustBundle,
-)
+from mooring.api.certificates_v1 import APPROVED, CLIENT, DENIED, FAILED, CertificateSigningRequest, ClusterTrustBundle
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.access.authz import Attributes, Authorizer
 from mooring.apiserver.messages import users

@@ -159,11 +159,7 @@ class Pki:
         return _Loaded(builder.sign(key, hashes.SHA256()), key)
 
     def _load_or_issue(
-        self,
-        file: str,
-        subject: x509.Name,
-        purpose: x509.ObjectIdentifier,
-        names: x509.SubjectAlternativeName | None,
+        self, file: str, subject: x509.Name, purpose: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None
     ) -> KeyPair:
         """Return a stored certificate and key; issue new ones if missing, expiring or for other names."""
         authority = self._authority()

@@ -11,12 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from mooring.api import certificate_requests, errors, times
-from mooring.api.certificates_v1 import (
-    APPROVED,
-    FAILED,
-    CertificateSigningRequest,
-    CertificateSigningRequestCondition,
-)
+from mooring.api.certificates_v1 import APPROVED, FAILED, CertificateSigningRequest, CertificateSigningRequestCondition
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.pki import Pki
 from mooring.apiserver.registry.loopback_client import LoopbackClient
