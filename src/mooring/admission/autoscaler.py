@@ -161,7 +161,7 @@ def _validate_metric_target(target: v2.MetricTarget, path: Path) -> Errors:
 def _validate_scaling_rules(rules: v2.HPAScalingRules, path: Path) -> Errors:
     window, here = rules.stabilization_window_seconds, path.child("stabilizationWindowSeconds")
     errors = checks.invalid_if((window or 0) < 0, here, window, "must be greater than or equal to zero")
-    errors += checks.maximum(window, _LONGEST_WINDOW, here)
+    errors += checks.limit_number(window, _LONGEST_WINDOW, here)
     errors += checks.optional_one_of(rules.select_policy, _SELECT, path.child("selectPolicy"))
     errors += checks.require(rules.policies, path.child("policies"), "must specify at least one Policy")
     errors += checks.validate_items(rules.policies or (), path.child("policies"), _validate_scaling_policy)
@@ -172,4 +172,4 @@ def _validate_scaling_policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
     errors = checks.one_of(policy.type, _POLICIES, path.child("type"))
     errors += checks.positive(policy.value, path.child("value"))
     errors += checks.positive(policy.period_seconds, path.child("periodSeconds"))
-    return errors + checks.maximum(policy.period_seconds, _LONGEST_PERIOD, path.child("periodSeconds"))
+    return errors + checks.limit_number(policy.period_seconds, _LONGEST_PERIOD, path.child("periodSeconds"))

@@ -166,7 +166,7 @@ def positive(value: int | None, path: Path, detail: str = "must be greater than 
     return [field_errors.invalid(path, value, detail)] if value is not None and value <= 0 else []
 
 
-def maximum(value: int | None, limit: int, path: Path, detail: str = "") -> Errors:
+def limit_number(value: int | None, limit: int, path: Path, detail: str = "") -> Errors:
     """Return an error if a number is greater than `limit`; None passes."""
     wrong = value is not None and value > limit
     return invalid_if(wrong, path, value, detail or f"must be less than or equal to {limit}")

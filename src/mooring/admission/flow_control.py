@@ -173,7 +173,7 @@ class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
 def _validate_flow_schema(obj: v1.FlowSchema) -> Errors:
     spec, here, precedence = obj.spec, _SPEC.child("matchingPrecedence"), obj.spec.matching_precedence
     errors = checks.positive(precedence, here, "must be a positive value")
-    errors += checks.maximum(precedence, 10_000, here, "must not be greater than 10000")
+    errors += checks.limit_number(precedence, 10_000, here, "must not be greater than 10000")
     detail = "only the schema named 'exempt' may have matchingPrecedence 1"
     errors += checks.invalid_if(precedence == 1 and obj.metadata.name != EXEMPT, here, precedence, detail)
     method = spec.distinguisher_method
@@ -375,7 +375,7 @@ def _validate_queuing(queuing: v1.QueuingConfiguration, path: Path) -> Errors:
     queues, hand, here, at = queuing.queues, queuing.hand_size, path.child("queues"), path.child("handSize")
     errors = checks.positive(queuing.queue_length_limit, path.child("queueLengthLimit"), "must be positive")
     errors += checks.positive(queues, here, "must be positive")
-    errors += checks.maximum(queues, _MOST_QUEUES, here, f"must not be greater than {_MOST_QUEUES}")
+    errors += checks.limit_number(queues, _MOST_QUEUES, here, f"must not be greater than {_MOST_QUEUES}")
     if hand <= 0:
         errors.append(field_errors.invalid(at, hand, "must be positive"))
     elif hand > queues:

@@ -139,18 +139,18 @@ def _validate_indexed_job(spec: v1.JobSpec, path: Path) -> Errors:
     here, at = path.child("maxFailedIndexes"), path.child("parallelism")
     errors = checks.require(completions is not None, path.child("completions"), "when completion mode is Indexed")
     detail = f"must be less than or equal to {_MAX_PARALLEL} when completion mode is Indexed"
-    errors += checks.maximum(parallel, _MAX_PARALLEL, at, detail)
+    errors += checks.limit_number(parallel, _MAX_PARALLEL, at, detail)
     if completions is not None:
-        errors += checks.maximum(failed, completions, here, "must be less than or equal to completions")
-    errors += checks.maximum(failed, _MAX_FAILED_INDEXES, here)
+        errors += checks.limit_number(failed, completions, here, "must be less than or equal to completions")
+    errors += checks.limit_number(failed, _MAX_FAILED_INDEXES, here)
     if completions is None or completions <= _MANY_COMPLETIONS or spec.backoff_limit_per_index is None:
         return errors
     when = f"when completions are above {_MANY_COMPLETIONS} and used with backoff limit per index"
     limit = f"must be less than or equal to {_MAX_PARALLEL_OF_MANY} {when}"
     detail = f"must be specified when completions is above {_MANY_COMPLETIONS}"
     errors += checks.require(failed is not None, here, detail)
-    errors += checks.maximum(failed, _MAX_PARALLEL_OF_MANY, here, limit)
-    return errors + checks.maximum(parallel, _MAX_PARALLEL_OF_MANY, at, limit)
+    errors += checks.limit_number(failed, _MAX_PARALLEL_OF_MANY, here, limit)
+    return errors + checks.limit_number(parallel, _MAX_PARALLEL_OF_MANY, at, limit)
 
 
 def _validate_restart_policy(spec: v1.JobSpec, path: Path) -> Errors:
@@ -183,7 +183,7 @@ def _validate_immutable_job_fields(job: v1.Job, old: v1.Job, request: Request) -
     errors += checks.forbid_changes(job, old, "spec.selector")
     template = before.template
     if _may_change_scheduling(old, request):
-        template = _with_scheduling_directives(new.template, before.template)
+        template = _with_new_scheduling_directives(new.template, before.template)
     errors += checks.invalid_if(new.template != template, workload.TEMPLATE, new.template, IMMUTABLE)
     others = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
     return errors + checks.forbid_changes(job, old, *(f"spec.{name}" for name in others))
@@ -209,7 +209,7 @@ def _may_change_scheduling(old: v1.Job, request: Request) -> bool:
     return request.options.mutable_suspended_job_directives and suspended and not old.status.active
 
 
-def _with_scheduling_directives(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplateSpec:
+def _with_new_scheduling_directives(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplateSpec:
     masked = copy_of(old)
     masked.metadata.labels, masked.metadata.annotations = new.metadata.labels, new.metadata.annotations
     spec, wanted = masked.spec, new.spec
@@ -320,10 +320,10 @@ def _validate_success_rule(rule: v1.SuccessPolicyRule, path: Path, completions: 
         else:
             listed = outcome
     here, detail = path.child("succeededCount"), f"{limit} {completions} (the number of specified completions)"
-    errors += checks.non_negative(count, here) + checks.maximum(count, completions, here, detail)
+    errors += checks.non_negative(count, here) + checks.limit_number(count, completions, here, detail)
     if indexes is not None:
         detail = f"{limit} {listed} (the number of indexes in the specified succeededIndexes field)"
-        errors += checks.maximum(count, listed, here, detail)
+        errors += checks.limit_number(count, listed, here, detail)
     return errors
 
 

@@ -1,7 +1,7 @@
 """Default and validate Namespaces: created active with Kubernetes' finalizer, and labelled with their own name."""
 
 from mooring.admission import checks, meta
-from mooring.admission.pod_security.enforcement import check_namespace
+from mooring.admission.pod_security.enforcement import admit_security_labels
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import field_errors, names
 from mooring.api.base import copy_of
@@ -55,7 +55,7 @@ class NamespaceStrategy(Strategy[Namespace]):
         return [field_errors.invalid(_PHASE, new.status.phase, detail)]
 
     def admit(self, new: Namespace, old: Namespace | None, request: Request) -> None:
-        check_namespace(new, old, request)
+        admit_security_labels(new, old, request)
 
 
 class FinalizeStrategy(StatusStrategy[Namespace]):

@@ -91,7 +91,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
 
     def admit(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
         if old is not None:
-            _check_expansion(new, old, request)
+            _forbid_expansion(new, old, request)
         if old is None or old.metadata.deletion_timestamp is None:
             limit_range.check_claim(new, request)
 
@@ -173,7 +173,7 @@ def _validate_immutable_claim_fields(new: PersistentVolumeClaim, old: Persistent
     return errors + _validate_attributes_class(new, old)
 
 
-def _check_expansion(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
+def _forbid_expansion(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
     if old.status.phase != "Bound" or _get_requested_storage(new) <= _get_requested_storage(old):
         return  # immutable before it is bound
     wanted = _get_storage_class(new)

@@ -52,18 +52,18 @@ def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admiss
 def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
     """Default (unless `defaulted`) and mutate a new object in place: the steps before mutating policies."""
     strategy: Strategy[T] = strategy_of(type(obj))
-    _check_namespace(obj, strategy, request)
+    _require_same_namespace(obj, strategy, request)
     if not defaulted:
         strategy.default(obj)
     if strategy.namespaced:
-        _check_namespace_is_active(obj, strategy, request)
+        _require_active_namespace(obj, strategy, request)
     strategy.mutate(obj, None, request)
 
 
 def finish_create(obj: T, request: Request) -> AdmissionResult[T]:
     """Name and validate a new object after mutating policies, before validating ones. Raise StatusError if rejected."""
     strategy: Strategy[T] = strategy_of(type(obj))
-    _check_namespace(obj, strategy, request)  # which a webhook may have changed
+    _require_same_namespace(obj, strategy, request)  # which a webhook may have changed
     _set_system_metadata(obj, request)
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
     fields = request.options.release_fields
@@ -93,8 +93,8 @@ def begin_update(new: T, old: T, request: Request, subresource: str = "") -> Non
     """Default and mutate an updated object in place: the steps before mutating policies and webhooks."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
-    _check_namespace(new, main, request)
-    _check_name(new, request)
+    _require_same_namespace(new, main, request)
+    _require_same_name(new, request)
     strategy.default(new)
     strategy.mutate(new, old, request)
 
@@ -109,8 +109,8 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     """Validate an updated object after mutating policies, before validating ones; return it, or raise StatusError."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
-    _check_namespace(new, main, request)  # which a webhook may have changed, as it may the name
-    _check_name(new, request)
+    _require_same_namespace(new, main, request)  # which a webhook may have changed, as it may the name
+    _require_same_name(new, request)
     _keep_identity(new, old)
     if not new.metadata.resource_version:
         if not main.allow_unconditional_update:
@@ -134,7 +134,7 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     return AdmissionResult(new, request.warnings)
 
 
-def _check_namespace(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
+def _require_same_namespace(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
     wanted = request.namespace if strategy.namespaced else ""
     given = obj.metadata.namespace
     if given and not strategy.namespaced:
@@ -147,7 +147,7 @@ def _check_namespace(obj: meta_v1.Resource, strategy: Strategy[Any], request: Re
         obj.metadata.namespace = wanted
 
 
-def _check_name(obj: meta_v1.Resource, request: Request) -> None:
+def _require_same_name(obj: meta_v1.Resource, request: Request) -> None:
     if request.name and obj.metadata.name != request.name:
         if obj.metadata.name:
             raise errors.bad_request(
@@ -156,7 +156,7 @@ def _check_name(obj: meta_v1.Resource, request: Request) -> None:
         obj.metadata.name = request.name
 
 
-def _check_namespace_is_active(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
+def _require_active_namespace(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
     namespace = obj.metadata.namespace
     phase = request.lookups.namespace_phase(namespace)
     if phase is None:

@@ -37,7 +37,7 @@ def find_strategy(object_type: type[meta_v1.Resource]) -> Strategy[Any] | None:
     return _BY_TYPE.get(object_type)
 
 
-def _create_strategies(module: ModuleType) -> Iterator[Strategy[Any]]:
+def _create_module_strategies(module: ModuleType) -> Iterator[Strategy[Any]]:
     """Yield an instance of each public strategy class that a module defines, except those of subresources."""
     for name, value in vars(module).items():
         is_own = isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
@@ -46,4 +46,4 @@ def _create_strategies(module: ModuleType) -> Iterator[Strategy[Any]]:
 
 
 for _module in _MODULES.split():
-    register(*_create_strategies(import_module(f"mooring.admission.{_module}")))
+    register(*_create_module_strategies(import_module(f"mooring.admission.{_module}")))

@@ -52,18 +52,18 @@ class _TypeFields(msgspec.Struct):
     def has_any(self) -> bool:
         return bool(self.off or self.too_new or self.values or self.below)
 
-    def may_set_any(self, value: Any) -> bool:
+    def may_have_unavailable(self, value: Any) -> bool:
         """Return False if a value sets no field to drop or reject, at any depth; True if it might: a fast check."""
         kind = type(value)
         if kind is list or kind is dict:
-            return any(map(self.may_set_any, value if kind is list else value.values()))
+            return any(map(self.may_have_unavailable, value if kind is list else value.values()))
         read, parts, optional = self._readers.get(kind) or self._build_reader(kind)
         for found, below, may_lack in zip(read(value), parts, optional, strict=True):
             if found or (may_lack and found is not None):
                 if below is None:
                     return True
                 for each in found if type(found) is list else (found,):
-                    if below.may_set_any(each):
+                    if below.may_have_unavailable(each):
                         return True
         return False
 
@@ -91,7 +91,7 @@ class _FieldReader(NamedTuple):
     """For each field, whether it can be None, so that false and 0 count as set."""
 
 
-class _SetField(NamedTuple):
+class _UnavailableField(NamedTuple):
     """A field set in an object, but off in the emulated release (dropped) or too new (rejected)."""
 
     names: Names
@@ -118,7 +118,7 @@ class ReleaseFields:
     def reset_disabled(self, obj: Resource, old: Resource | None) -> None:
         """Reset the fields that are off in the emulated release to their defaults, unless the old object sets them."""
         part = self._find_type_fields(obj)
-        if part is None or not part.may_set_any(obj):
+        if part is None or not part.may_have_unavailable(obj):
             return
         kept = {use.names for use in _find_set_fields(old, part, None, ())}
         for use in list(_find_set_fields(obj, part, None, ())):
@@ -129,20 +129,20 @@ class ReleaseFields:
     def validate_too_new(self, obj: Resource, old: Resource | None) -> Errors:
         """Return errors for fields and values that are too new, unless `old` has them; PodSpecs are left out."""
         part = self._find_type_fields(obj)
-        if part is None or isinstance(obj, Pod) or not part.may_set_any(obj):
+        if part is None or isinstance(obj, Pod) or not part.may_have_unavailable(obj):
             return []
         kept = {use.names for use in _find_set_fields(old, part, None, (), self._pod_spec)}
         return _list_refusals(_find_set_fields(obj, part, None, (), self._pod_spec), kept)
 
     def find_too_new_in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
         """Return the paths of fields in a stored PodSpec that are too new; updates may keep these."""
-        if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
+        if self._pod_spec is None or not self._pod_spec.may_have_unavailable(spec):
             return frozenset()
         return frozenset(use.names for use in _find_set_fields(spec, self._pod_spec, None, ()) if use.refusal)
 
     def validate_too_new_in_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> Errors:
         """Return errors for fields of a PodSpec that are too new, except those at the paths in `kept`."""
-        if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
+        if self._pod_spec is None or not self._pod_spec.may_have_unavailable(spec):
             return []
         return _list_refusals(_find_set_fields(spec, self._pod_spec, path, ()), kept)
 
@@ -156,7 +156,7 @@ class ReleaseFields:
         return self._found[key]
 
 
-def _list_refusals(uses: Iterator[_SetField], kept: set[Names] | frozenset[Names]) -> Errors:
+def _list_refusals(uses: Iterator[_UnavailableField], kept: set[Names] | frozenset[Names]) -> Errors:
     return [use.refusal for use in uses if use.refusal and use.names not in kept]
 
 
@@ -201,7 +201,7 @@ def _fields_by_json_name(struct: type[msgspec.Struct]) -> dict[str, msgspec.stru
 
 def _find_set_fields(
     value: Any, part: _TypeFields, path: Path | None, names: Names, skipped: _TypeFields | None = None
-) -> Iterator[_SetField]:
+) -> Iterator[_UnavailableField]:
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _find_set_fields(item, part, path.index(index) if path else None, names, skipped)
@@ -229,15 +229,15 @@ def _find_set_fields(
 
 def _classify_set_field(
     used: Any, part: _TypeFields, about: msgspec.structs.FieldInfo, path: Path
-) -> Iterator[_SetField]:
+) -> Iterator[_UnavailableField]:
     name = about.encode_name
     if name in part.off or (name in part.too_new and used == _SERVER_DEFAULTS.get(name)):
-        yield _SetField((name,), None, about, None)
+        yield _UnavailableField((name,), None, about, None)
     elif name in part.too_new:
-        yield _SetField((name,), None, about, field_errors.forbidden(path, DETAIL))
+        yield _UnavailableField((name,), None, about, field_errors.forbidden(path, DETAIL))
     else:
         for index, value in enumerate(used if isinstance(used, list) else [used]):
             if value in part.values[name].too_new:
                 here = path.index(index) if isinstance(used, list) else path
                 refusal = field_errors.not_supported(here, value, part.values[name].supported)
-                yield _SetField((name, value), None, about, refusal)
+                yield _UnavailableField((name, value), None, about, refusal)

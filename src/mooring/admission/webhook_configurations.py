@@ -64,7 +64,7 @@ class _ConfigurationStrategy(Strategy[T]):
 
     def validate(self, obj: T, old: T | None, request: Request) -> Errors:
         errors: Errors = []
-        strictness = _WebhookStrictness() if old is None else _build_strictness_for_update(old, obj)
+        strictness = _WebhookStrictness() if old is None else _relax_checks_for_update(old, obj)
         seen: set[str] = set()
         for index, webhook in enumerate(obj.webhooks):
             here = _WEBHOOKS.index(index)
@@ -123,7 +123,7 @@ class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.MutatingWeb
     """Default and validate MutatingWebhookConfigurations."""
 
 
-def _build_strictness_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookStrictness:
+def _relax_checks_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookStrictness:
     webhooks: Sequence[v1.Webhook] = old.webhooks
     all_names = [webhook.name for webhook in webhooks]
     before = [webhook.match_conditions for webhook in webhooks]

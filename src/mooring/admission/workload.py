@@ -11,11 +11,11 @@ import msgspec
 
 from mooring.admission import checks, meta
 from mooring.admission.pod.annotations import validate_pod_annotations
-from mooring.admission.pod.mutation import check_scheduling_terms, drop_disabled_fields
+from mooring.admission.pod.mutation import drop_disabled_fields, limit_scheduling_terms
 from mooring.admission.pod.rules import rules_for_create, rules_for_update
 from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.warnings import find_pod_spec_warnings
-from mooring.admission.pod_security.enforcement import check_template
+from mooring.admission.pod_security.enforcement import warn_about_template
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, meta_v1, names
 from mooring.api.core_v1 import PodTemplateSpec
@@ -78,7 +78,7 @@ class TemplateStrategy(Strategy[T]):
         if template := self.get_template(obj):
             before = self.get_template(old)
             if before is None or before.spec != template.spec:
-                check_scheduling_terms(template.spec)
+                limit_scheduling_terms(template.spec)
             drop_disabled_fields(template.spec, before.spec if before else None, request.options, request.warn)
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
@@ -91,7 +91,7 @@ class TemplateStrategy(Strategy[T]):
 
     def admit(self, new: T, old: T | None, request: Request) -> None:
         if template := self.get_template(new):
-            check_template(template, request)
+            warn_about_template(template, request)
 
 
 def validate_selector(

@@ -131,7 +131,7 @@ class RuleValidator(msgspec.Struct):
             self._expensive = sorted([*self._expensive, (cost, path)], key=lambda each: -each[0])[:_SHOWN]
         if self.unchanged or cost <= MAX_RULE:
             return []
-        return [field_errors.forbidden(path, _format_excess(name, cost, MAX_RULE))]
+        return [field_errors.forbidden(path, _format_cost_excess(name, cost, MAX_RULE))]
 
     def validate_total_cost(self, path: Path) -> Errors:
         """Return errors if the estimated costs of all rules, added up, exceed the limit for one schema; else none."""
@@ -140,7 +140,7 @@ class RuleValidator(msgspec.Struct):
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
         errors = [field_errors.forbidden(place, detail) for _, place in self._expensive]
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        return [*errors, field_errors.forbidden(path, _format_excess(name, self._total, MAX_SCHEMA))]
+        return [*errors, field_errors.forbidden(path, _format_cost_excess(name, self._total, MAX_SCHEMA))]
 
 
 def _find_program_problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
@@ -149,7 +149,7 @@ def _find_program_problem(program: Program, wanted: str, begin: str, wrong_type:
     return "" if str(program.output_type) == wanted else wrong_type
 
 
-def _format_excess(name: str, cost: int, limit: int) -> str:
+def _format_cost_excess(name: str, cost: int, limit: int) -> str:
     factor = cost / limit
     shown = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
     if factor > 100:

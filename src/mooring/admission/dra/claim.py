@@ -46,11 +46,11 @@ class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
     def validate(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
             return []
-        errors = _check_admin_access(obj.spec.devices, request)
+        errors = _validate_admin_access(obj.spec.devices, request)
         return errors + requests.validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
     def validate_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
-        return _check_granted_admin_access(new, old, request) + _validate_status(new, old, request)
+        return _validate_granted_admin_access(new, old, request) + _validate_status(new, old, request)
 
     def prepare_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
         if old.status.allocation is not None:  # device statuses are removed with the allocation
@@ -75,7 +75,7 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
         if old is not None and obj.spec == old.spec:
             return []  # what is stored may use a gate that is off by now
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
-        errors = _check_admin_access(obj.spec.spec.devices, request) if old is None else []
+        errors = _validate_admin_access(obj.spec.spec.devices, request) if old is None else []
         errors += checks.forbid_changes(obj, old, "spec")
         errors += meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
@@ -85,7 +85,7 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
         )
 
 
-def _check_admin_access(claim: v1.DeviceClaim, request: Request) -> Errors:
+def _validate_admin_access(claim: v1.DeviceClaim, request: Request) -> Errors:
     """Return an error if a claim requests admin access in a namespace that lacks the label which permits it."""
     asks = [index for index, each in enumerate(claim.requests) if each.exactly and each.exactly.admin_access]
     here = _SPEC.child("devices", "requests")  # of templates too
@@ -99,7 +99,7 @@ def _forbid_admin_access(path: Path, request: Request) -> Errors:
     return [field_errors.forbidden(path.child("adminAccess"), f"admin access to devices {detail}")]
 
 
-def _check_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
+def _validate_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
     if new.status.allocation is None or _find_admin_access_results(old):
         return []
     here = _STATUS.child("allocation", "devices", "results")
@@ -184,7 +184,7 @@ def _validate_allocation_result(
     stored: list[v1.DeviceToleration],
     request: Request,
 ) -> Errors:
-    errors = requests.validate_request_reference(result.request, path.child("request"), known)
+    errors = requests.require_known_request(result.request, path.child("request"), known)
     errors += dra_names.validate_driver_name(result.driver, path.child("driver"))
     errors += dra_names.validate_pool_name(result.pool, path.child("pool"))
     errors += dra_names.validate_dns_label(result.device, path.child("device"))
@@ -199,7 +199,7 @@ def _validate_allocation_configuration(
     config: v1.DeviceAllocationConfiguration, path: Path, known: requests.RequestNames
 ) -> Errors:
     errors = checks.require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
-    errors += requests.validate_request_references(config.requests, path.child("requests"), known)
+    errors += requests.require_known_requests(config.requests, path.child("requests"), known)
     return errors + requests.validate_opaque_configuration(config.opaque, path)
 
 

@@ -99,7 +99,7 @@ def validate_opaque_configuration(config: v1.OpaqueDeviceConfiguration | None, p
     return errors + dra_names.validate_parameters(config.parameters, here.child("parameters"))
 
 
-def validate_request_reference(name: str, path: Path, known: RequestNames) -> Errors:
+def require_known_request(name: str, path: Path, known: RequestNames) -> Errors:
     """Return errors unless a reference, such as `gpu` or `gpu/large`, names a request or subrequest in `known`."""
     parts = name.split("/")
     if len(parts) > 2:
@@ -110,9 +110,9 @@ def validate_request_reference(name: str, path: Path, known: RequestNames) -> Er
     return errors
 
 
-def validate_request_references(references: list[str], path: Path, known: RequestNames) -> Errors:
+def require_known_requests(references: list[str], path: Path, known: RequestNames) -> Errors:
     return dra_names.validate_unique_list(
-        references, dra_names.MAX_REQUESTS, path, lambda name, here: validate_request_reference(name, here, known)
+        references, dra_names.MAX_REQUESTS, path, lambda name, here: require_known_request(name, here, known)
     )
 
 
@@ -186,7 +186,7 @@ def _validate_allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubReque
 
 
 def _validate_device_constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
-    errors = validate_request_references(constraint.requests, path.child("requests"), known)
+    errors = require_known_requests(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
     errors += checks.require(match is not None or distinct is not None, path, detail)
@@ -196,5 +196,5 @@ def _validate_device_constraint(constraint: v1.DeviceConstraint, path: Path, kno
 
 
 def _validate_claim_configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> Errors:
-    errors = validate_request_references(config.requests, path.child("requests"), known)
+    errors = require_known_requests(config.requests, path.child("requests"), known)
     return errors + validate_opaque_configuration(config.opaque, path)

@@ -62,7 +62,7 @@ def validate_env(
     for index, variable in enumerate(variables):
         if not variable.name:
             errors.append(field_errors.required(path.index(index).child("name")))
-        elif wrong := _check_variable_name(variable.name, options):
+        elif wrong := _find_name_problems(variable.name, options):
             errors += names.validate(path.index(index).child("name"), variable.name, wrong)
         if variable.value_from is not None:
             here = path.index(index).child("valueFrom")
@@ -75,7 +75,7 @@ def validate_env_from(sources: list[core_v1.EnvFromSource], path: Path, options:
     for index, source in enumerate(sources):
         here = path.index(index)
         if source.prefix:
-            errors += names.validate(here.child("prefix"), source.prefix, _check_variable_name(source.prefix, options))
+            errors += names.validate(here.child("prefix"), source.prefix, _find_name_problems(source.prefix, options))
         found = 0
         for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref)):
             if reference is not None:
@@ -90,7 +90,7 @@ def validate_env_from(sources: list[core_v1.EnvFromSource], path: Path, options:
     return errors
 
 
-def _check_variable_name(name: str, options: AdmissionOptions) -> names.Messages:
+def _find_name_problems(name: str, options: AdmissionOptions) -> names.Messages:
     return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
 
 

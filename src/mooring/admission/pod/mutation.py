@@ -84,7 +84,7 @@ tolerations with `Equal`, up to 1,000.
 _PLAIN_OPERATORS = frozenset({"", "Equal", "Exists"})
 
 
-def check_scheduling_terms(spec: PodSpec) -> None:
+def limit_scheduling_terms(spec: PodSpec) -> None:
     """Raise RequestEntityTooLarge if a pod has too many tolerations, affinity terms or spread constraints."""
     spread = spec.topology_spread_constraints
     if len(spec.tolerations) > _MAX_TOLERATIONS:

@@ -28,7 +28,7 @@ def set_service_account(pod: core_v1.Pod, request: Request) -> None:
     if accounts is None:
         return
     if MIRROR in pod.metadata.annotations:
-        _check_mirror_pod(pod)
+        _restrict_mirror_pod(pod)
         return
     spec.service_account_name = spec.service_account = spec.service_account_name or DEFAULT
     account = _get_service_account(pod, accounts, request.namespace)
@@ -52,7 +52,7 @@ def _get_service_account(
     return account
 
 
-def _check_mirror_pod(pod: core_v1.Pod) -> None:
+def _restrict_mirror_pod(pod: core_v1.Pod) -> None:
     why = ""
     if pod.spec.service_account_name:
         why = "a mirror pod may not reference service accounts"

@@ -58,7 +58,7 @@ class PodStrategy(Strategy[Pod]):
         mutation.drop_disabled_fields(obj.spec, None, request.options, request.warn)
         if obj.spec.scheduling_gates:
             obj.status.conditions.append(replace(GATED, last_transition_time=times.to_seconds(request.now)))
-        mutation.check_scheduling_terms(obj.spec)
+        mutation.limit_scheduling_terms(obj.spec)
         mutation.merge_label_keys(obj, request.options)
 
     def validate_create(self, obj: Pod, request: Request) -> Errors:
@@ -76,7 +76,7 @@ class PodStrategy(Strategy[Pod]):
         keep_status(new, old)
         mutation.drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
         if new.spec.affinity != old.spec.affinity or len(new.spec.tolerations) > len(old.spec.tolerations):
-            mutation.check_scheduling_terms(new.spec)
+            mutation.limit_scheduling_terms(new.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
@@ -137,7 +137,7 @@ class ResizeStrategy(SubresourceStrategy[Pod]):
 
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
-        new.spec = update.replace_container_resources(new.spec, old.spec)
+        new.spec = update.with_resized_containers(new.spec, old.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:

@@ -353,7 +353,7 @@ def _find_differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any,
 _RESIZABLE = ("cpu", "memory")
 
 
-def replace_container_resources(new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
+def with_resized_containers(new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
     """Return a copy of the old PodSpec with the resources and resize policies that containers have in `new`."""
     spec = copy_of(old)
     wanted = {container.name: container for container in (*new.containers, *new.init_containers)}

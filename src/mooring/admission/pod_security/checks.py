@@ -145,7 +145,7 @@ def _build_context_rule(reason: str, is_bad: Callable[[Context], bool], requirem
     return check
 
 
-def _list_contexts(spec: PodSpec) -> list[Context]:
+def _list_security_contexts(spec: PodSpec) -> list[Context]:
     return [_get_pod_context(spec), *(context for _, context in _list_containers(spec))]
 
 
@@ -164,7 +164,7 @@ def _find_forbidden_profiles(spec: PodSpec, attribute: str) -> tuple[list[str], 
         profile: AppArmorProfile | SeccompProfile | None = getattr(context, attribute)
         return profile.type if profile is not None and profile.type not in _PROFILES else None
 
-    types = {kind for context in _list_contexts(spec) if (kind := get_forbidden_type(context)) is not None}
+    types = {kind for context in _list_security_contexts(spec) if (kind := get_forbidden_type(context)) is not None}
     return _list_violators(spec, lambda context: get_forbidden_type(context) is not None), sorted(types)
 
 
@@ -266,7 +266,7 @@ def _check_se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
     setters = _list_violators(pod.spec, is_bad)
     if not setters:
         return None
-    given = [context.se_linux_options for context in _list_contexts(pod.spec) if context.se_linux_options is not None]
+    given = [each.se_linux_options for each in _list_security_contexts(pod.spec) if each.se_linux_options is not None]
     wrong = sorted({options.type for options in given} - types)
     said = [_format_names("type", wrong)] if wrong else []
     said += ["user may not be set"] if any(options.user for options in given) else []

@@ -28,14 +28,14 @@ def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
     _warn_about_violations(policy.warn, pod, request)
 
 
-def check_template(template: PodTemplateSpec, request: Request) -> None:
+def warn_about_template(template: PodTemplateSpec, request: Request) -> None:
     """Warn the client if pods of a workload's template would violate the namespace's `warn` level."""
     policy = _get_namespace_policy(request)
     if policy is not None:
         _warn_about_violations(policy.warn, template, request)
 
 
-def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> None:
+def admit_security_labels(new: Namespace, old: Namespace | None, request: Request) -> None:
     """Raise Invalid for invalid Pod Security labels; warn if existing pods violate a new, stricter `enforce` level."""
     labels = security_labels(new.metadata.labels)
     before = security_labels(old.metadata.labels) if old is not None else {}

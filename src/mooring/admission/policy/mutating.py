@@ -141,18 +141,18 @@ def _apply_mutation(
         raise MutationError(outcome.error)
     value = outcome.value
     if mutation.is_apply:
-        _check_type_names(value, _OBJECT)
+        _require_type_names(value, _OBJECT)
         config = {**to_json(value), "apiVersion": kind.api_version, "kind": kind.kind}
         return patching.merge(tree, config, kind)
     operations = []
     for each in value:
         if isinstance(each.get("value"), Struct):
-            _check_type_names(each["value"], each["value"].cel_type.name)
+            _require_type_names(each["value"], each["value"].cel_type.name)
         operations.append({key: part if key != "value" else to_json(part) for key, part in each.items()})
     return patching.patch(tree, operations)
 
 
-def _check_type_names(value: Any, path: str) -> None:
+def _require_type_names(value: Any, path: str) -> None:
     wrong = [*_find_wrong_type_names(value, path)]
     if wrong:
         raise MutationError("type mismatch: " + "\n".join(wrong))
