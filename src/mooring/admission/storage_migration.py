@@ -38,19 +38,13 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
         errors += checks.validate_conditions(new.status.conditions, conditions)
         is_changed = old.status.resource_version not in ("", version)
         errors += checks.invalid_if(is_changed, here, version, IMMUTABLE)
-        succeeded, failed = _is_condition_true(new, "Succeeded"), _is_condition_true(new, "Failed")
-        for is_wrong, detail in (
-            (succeeded and failed, "Both success and failed conditions cannot be true at the same time"),
-            (
-                _is_condition_true(old, "Succeeded") and not succeeded,
-                "Success condition cannot be set to false once it is true",
-            ),
-            (
-                _is_condition_true(old, "Failed") and not failed,
-                "Failed condition cannot be set to false once it is true",
-            ),
-        ):
-            errors += checks.invalid_if(is_wrong, conditions, new.status.conditions, detail)
+        has_both = _is_condition_true(new, "Succeeded") and _is_condition_true(new, "Failed")
+        detail = "Both success and failed conditions cannot be true at the same time"
+        errors += checks.invalid_if(has_both, conditions, new.status.conditions, detail)
+        for kind, shown in (("Succeeded", "Success"), ("Failed", "Failed")):
+            is_reset = _is_condition_true(old, kind) and not _is_condition_true(new, kind)
+            detail = f"{shown} condition cannot be set to false once it is true"
+            errors += checks.invalid_if(is_reset, conditions, new.status.conditions, detail)
         return errors
 
 

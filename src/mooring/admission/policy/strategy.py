@@ -334,11 +334,7 @@ def _validate_mutation(each: v1.Mutation, path: Path, compiler: _PolicyCompiler)
 def _validate_policy_binding(
     policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None
 ) -> Errors:
-    here = _SPEC.child("policyName")
-    if policy_name:
-        errors = names.validate(here, policy_name, names.dns1123_subdomain(policy_name))
-    else:
-        errors = [field_errors.required(here)]
+    errors = checks.require_name(policy_name, _SPEC.child("policyName"), names.dns1123_subdomain)
     errors += checks.optional(param_ref, _SPEC.child("paramRef"), _validate_param_ref)
     return errors if match is None else errors + rules.validate_match_resources(match, _SPEC.child("matchResources"))
 
@@ -360,16 +356,13 @@ def _validate_param_ref(ref: v1.ParamRef, path: Path) -> Errors:
 
 def _validate_validation_actions(actions: Sequence[str], path: Path) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    seen = checks.UniqueKeys()
     for index, each in enumerate(actions):
-        errors += checks.one_of(each, _ACTIONS, path.index(index))
-        if each in seen:
-            errors.append(field_errors.duplicate(path.index(index), each))
-        seen.add(each)
-    if {"Deny", "Warn"} <= seen:
+        errors += checks.one_of(each, _ACTIONS, path.index(index)) + seen.add(each, path.index(index))
+    if {"Deny", "Warn"} <= set(actions):
         detail = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the API response"
             " and headers serves no purpose)"
         )
         errors.append(field_errors.invalid(path, actions, detail))
-    return errors + checks.require(seen, path)
+    return errors + checks.require(actions, path)
