@@ -70,14 +70,14 @@ class AdvisorApi:
     def answers(self) -> Mapping[tuple[str, str], Answer]:
         """Return the handler functions by API group and resource."""
         return {
-            (GROUP, "schedulingexplanations"): self._explanation,
-            (GROUP, "audits"): self._audit,
-            (GROUP, "simulations"): self._simulation,
+            (GROUP, "schedulingexplanations"): self._answer_explanation,
+            (GROUP, "audits"): self._answer_audit,
+            (GROUP, "simulations"): self._answer_simulation,
         }
 
     # -- the three questions
 
-    async def _explanation(self, request: Request, route: ResourceRoute) -> Response:
+    async def _answer_explanation(self, request: Request, route: ResourceRoute) -> Response:
         _check_parameters(request, {"kind"})
         kind = request.parameter("kind") or "pod"
 
@@ -92,7 +92,7 @@ class AdvisorApi:
 
         return await self.answer(request, route, work)
 
-    async def _audit(self, request: Request, route: ResourceRoute) -> Response:
+    async def _answer_audit(self, request: Request, route: ResourceRoute) -> Response:
         if route.name != CLUSTER:
             raise errors.not_found(route.resource, route.name, group=GROUP)
         _check_parameters(request, _AUDIT_PARAMETERS)
@@ -117,7 +117,7 @@ class AdvisorApi:
 
         return await self.answer(request, route, work)
 
-    async def _simulation(self, request: Request, route: ResourceRoute) -> Response:
+    async def _answer_simulation(self, request: Request, route: ResourceRoute) -> Response:
         _check_parameters(request, {"fieldManager", "fieldValidation"})
         try:
             scenario, cluster = read_scenario(request.body)

@@ -76,7 +76,7 @@ class EffectFinder:
         tree = codec.to_tree(subject.object)
         if self.options.is_inventory:
             for use in uses:
-                yield build_use_finding(subject.reference, use, tree, Effect.UNAFFECTED, self._unreadable(use))
+                yield build_use_finding(subject.reference, use, tree, Effect.UNAFFECTED, self._explain_unreadable(use))
             return
         answers = self._compare_admission(subject)
         for use in uses:
@@ -120,7 +120,7 @@ class EffectFinder:
         if already or use.field in answers.already.dropped:
             return Effect.ALREADY_OFF, f"a new one is {f'refused now as well: {already}' if already else 'changed now'}"
         if not refusal and not dropped:
-            unreadable = self._unreadable(use)
+            unreadable = self._explain_unreadable(use)
             is_stuck = unreadable and subject.reference.stored and self.options.checks_stored
             return Effect.STORED_UNREADABLE if is_stuck else Effect.UNAFFECTED, unreadable
         over = reason_not_creating(subject.object)
@@ -135,7 +135,7 @@ class EffectFinder:
         loop = f"; {_RETRIES}" if answers.made else ""
         return Effect.CREATE_REJECTED, f"{what} refused: {refusal}{loop}"
 
-    def _unreadable(self, use: GatedUse) -> str:
+    def _explain_unreadable(self, use: GatedUse) -> str:
         if use.feature not in self.options.forced:
             return ""
         return f"the gate is forced on: servers of {self.options.oldest_reader} cannot read this"
@@ -238,7 +238,7 @@ class ApiVersionFinder:
             yield self._lost_finding(written, reference, f"metadata.annotations[{_APPLIED}]")
         stored = kind if as_stored else options.now.scheme.storage(kind)
         if reference.stored and kind.stored and not options.can_read(stored):
-            yield self._unreadable(stored, reference)
+            yield self._build_unreadable_finding(stored, reference)
 
     def _is_no_longer_served(self, kind: Kind) -> bool:
         return self.options.now.scheme.is_served(kind) and not self.options.then.scheme.is_served(kind)
@@ -264,7 +264,7 @@ class ApiVersionFinder:
         needs = str(kind.lifecycle.introduced)
         return _build_version_finding(reference, kind.api_version, Effect.NOT_SERVED, text, field=field, needs=needs)
 
-    def _unreadable(self, stored: Kind, reference: ObjectReference) -> Finding:
+    def _build_unreadable_finding(self, stored: Kind, reference: ObjectReference) -> Finding:
         scheme, oldest = self.options.then.scheme, self.options.oldest_reader
         storage = scheme.storage(stored)
         text = f"it is stored as {stored.api_version}, which {oldest} cannot read"

@@ -45,12 +45,12 @@ def execute_run(job: RunJob) -> Replayed:
     """Execute one run of an experiment and return its results; raise ExperimentError."""
     spec = job.spec
     try:
-        return _execute(spec, job.digest, job.profiles)
+        return _execute_run(spec, job.digest, job.profiles)
     except (TraceError, ScenarioError, SnapshotError, PluginError, OSError) as problem:
         raise ExperimentError(f"{spec.name}: {problem}") from problem
 
 
-def _execute(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Replayed:
+def _execute_run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Replayed:
     begun = time.process_time()
     gc.unfreeze()  # a process does many runs: what the one before has left goes first
     gc.collect()

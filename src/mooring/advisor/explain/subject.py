@@ -138,14 +138,14 @@ def subject_of(
     snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = ""
 ) -> Subject:
     """Return the subject for a pod or workload, with constraints from annotations. Raise `NotThereError`."""
-    subject = _subject_of(snapshot, obj if obj.kind else to_newest(obj), options, file)
+    subject = _build_subject(snapshot, obj if obj.kind else to_newest(obj), options, file)
     siblings = () if isinstance(subject.source, Pod) else tuple(owners_of(snapshot).pods_of(subject.source))
     subject = replace(subject, siblings=siblings, asked=None if isinstance(obj, Pod) else obj)
     pod = without_bridge(subject.pod)
     return subject if pod is subject.pod else replace(subject, pod=pod, is_bridged=True, given=subject.pod)
 
 
-def _subject_of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, file: str) -> Subject:
+def _build_subject(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, file: str) -> Subject:
     if isinstance(obj, Pod):
         return _subject_of_pod(snapshot, obj, options, file)
     path = _PATHS.get(type(obj))

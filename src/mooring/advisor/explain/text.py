@@ -33,7 +33,7 @@ def format_lines(
     a dump may contain, are escaped.
     """
     found = msgspec.convert(_escape_tree(msgspec.to_builtins(found)), SchedulingExplanation)
-    yield _headline(found, style)
+    yield _format_headline(found, style)
     for fact in found.facts:
         yield style(f"  ({fact})", "quiet")
     if (wide or verbose) and found.message:
@@ -72,7 +72,7 @@ def format_lines(
         yield style(f"  (by the rules of Kubernetes {found.release}; --emulation-version chooses others)", "quiet")
 
 
-def _headline(found: SchedulingExplanation, style: Style) -> str:
+def _format_headline(found: SchedulingExplanation, style: Style) -> str:
     tone = "bad" if found.state in PROBLEMS else "good"
     has_count = found.state in PROBLEMS and found.pods and found.wanted > 1
     count = f" ({found.pods} of {found.wanted} pods)" if has_count else ""

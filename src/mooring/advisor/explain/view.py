@@ -293,12 +293,12 @@ class View:
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
             for pod in info.pods:
-                if near and all(self._selects(each, pod) for each in terms.affinity):
+                if near and all(self._selects_pod(each, pod) for each in terms.affinity):
                     for term, found in zip(terms.affinity, near, strict=True):
                         if term.topology_key in labels:
                             found[labels[term.topology_key]].append(pod)
                 for term, found in zip(terms.anti_affinity, far, strict=True):
-                    if term.topology_key in labels and self._selects(term, pod):
+                    if term.topology_key in labels and self._selects_pod(term, pod):
                         found[labels[term.topology_key]].append(pod)
         return near, far
 
@@ -361,11 +361,11 @@ class View:
             labels = info.node.metadata.labels
             for placed in info.placed.values():
                 for term in placed.signature.terms.anti_affinity:
-                    if term.topology_key in labels and self._selects(term, self.pod):
+                    if term.topology_key in labels and self._selects_pod(term, self.pod):
                         found[term.topology_key, labels[term.topology_key]].append((term, placed.pod))
         return found
 
-    def _selects(self, term: AffinityTerm, pod: core_v1.Pod) -> bool:
+    def _selects_pod(self, term: AffinityTerm, pod: core_v1.Pod) -> bool:
         namespace = pod.metadata.namespace
         return term.matches(namespace, pod.metadata.labels, self.engine.cluster.namespaces.get(namespace, {}))
 
@@ -374,7 +374,7 @@ class View:
         terms, labels = self._terms, node.metadata.labels
         near, far = self._selected_pods_by_domain
         found = []
-        begins = not any(near) and all(self._selects(term, self.pod) for term in terms.affinity)
+        begins = not any(near) and all(self._selects_pod(term, self.pod) for term in terms.affinity)
         for index, (term, chosen) in enumerate(zip(terms.affinity, near, strict=True)):
             domain = labels.get(term.topology_key)
             if domain is None or (not begins and domain not in chosen):

@@ -117,12 +117,12 @@ class _Lifecycles:
         if here < life.introduced:
             return f"{name} does not exist at {here}: it was introduced in {life.introduced}"
         if not life.known_at(here):
-            return f"{name} was removed in {life.removed}{_replacement_text(self._successor(kind))}"
+            return f"{name} was removed in {life.removed}{_replacement_text(self._find_replacement(kind))}"
         if kind.stability == ALPHA and self.versions.is_emulating:
             return f"{name} is alpha, and not served while {self.versions.binary} emulates {here}"
         return f"{name} is not served unless it is switched on: --runtime-config={kind.api_version}=true"
 
-    def _successor(self, kind: Kind) -> str:
+    def _find_replacement(self, kind: Kind) -> str:
         """Return the API version to use instead: Kubernetes' advice, or the newest version if there is none."""
         newest = self.scheme.hub(kind)
         return kind.lifecycle.replacement or ("" if newest is kind else newest.api_version)
@@ -130,7 +130,7 @@ class _Lifecycles:
     def departure(self, api_version: str, kind: str) -> str | None:
         found, following = self.scheme.kind(api_version, kind), self.versions.emulation.plus(1)
         if found is not None:
-            removed, replacement = found.lifecycle.removed, self._successor(found)
+            removed, replacement = found.lifecycle.removed, self._find_replacement(found)
         else:
             removal = removal_of(api_version, kind)
             removed = Version.parse(removal.release) if removal else None

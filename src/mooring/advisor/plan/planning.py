@@ -115,7 +115,7 @@ def plan(
     return Plan(
         cluster=snapshot.origin,
         changes=tuple(changes),
-        placements=_placements(played, before),
+        placements=_count_placements(played, before),
         pending=pending,
         pools=_pool_verdicts(snapshot, settings, wanted, pending),
         rejected=tuple(each for each in played.rejected if each not in before.rejected),
@@ -156,7 +156,7 @@ def _object_change(snapshot: Snapshot, obj: Resource, answer: ServerAnswer | Non
     return ObjectChange(obj.kind, name, "change" if fields else "unchanged", fields)
 
 
-def _placements(played: Simulation, before: Simulation) -> tuple[WorkloadPlacement, ...]:
+def _count_placements(played: Simulation, before: Simulation) -> tuple[WorkloadPlacement, ...]:
     """Count the pods that the apply places, by workload and node."""
     known = {each.pod for each in before.placements}
     counts: dict[str, Counter[str]] = {}
@@ -212,13 +212,13 @@ _MISSING = object()
 
 def diff_stored(old: Any, new: Any) -> tuple[FieldChange, ...]:
     """Return the fields that differ between two objects, except those that only the server sets."""
-    return tuple(islice(_diff(old, new, "", is_whole=True), _MOST_FIELDS))
+    return tuple(islice(_diff_fields(old, new, "", is_whole=True), _MOST_FIELDS))
 
 
 def diff_manifest(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
     """Return the fields of a stored object that `kubectl apply` of a manifest would change."""
     text = stored.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED, "")
-    found = [*_diff(stored, manifest, "", is_whole=False)]
+    found = [*_diff_fields(stored, manifest, "", is_whole=False)]
     try:
         applied = msgspec.json.decode(text) if text else {}
     except msgspec.DecodeError:
@@ -227,21 +227,21 @@ def diff_manifest(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
     return tuple(found[:_MOST_FIELDS])
 
 
-def _diff(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[FieldChange]:
+def _diff_fields(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[FieldChange]:
     if path in _VOLATILE or old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [*new, *(key for key in old if is_whole and key not in new)]
         for key in keys:
             below = f"{path}.{key}" if path else str(key)
-            yield from _diff(old.get(key, _MISSING), new.get(key, _MISSING), below, is_whole=is_whole)
+            yield from _diff_fields(old.get(key, _MISSING), new.get(key, _MISSING), below, is_whole=is_whole)
         return
     if isinstance(old, list) and isinstance(new, list) and (key := _item_key(old, new)):
         stored = {item[key]: item for item in old}
         wanted = {item[key]: item for item in new}
         for name in [*wanted, *(name for name in stored if name not in wanted)]:
             below = f"{path}[{name}]"
-            yield from _diff(stored.get(name, _MISSING), wanted.get(name, _MISSING), below, is_whole=is_whole)
+            yield from _diff_fields(stored.get(name, _MISSING), wanted.get(name, _MISSING), below, is_whole=is_whole)
         return
     if new is _MISSING and not is_whole and not path.endswith("]"):
         return

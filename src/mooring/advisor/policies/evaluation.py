@@ -162,7 +162,7 @@ class _CompiledPolicies:
         kind = self._scheme.kind(obj.api_version, obj.kind)
         if kind is None:
             return Verdict()
-        attributes = self._attributes(kind, obj, operation, user)
+        attributes = self._build_attributes(kind, obj, operation, user)
         attributes.old = obj if operation == "DELETE" else old
         attributes.obj = None if operation == "DELETE" else obj
         return self._evaluate(attributes)
@@ -174,11 +174,11 @@ class _CompiledPolicies:
             PartialObjectMetadata,
             codec.FieldValidation.IGNORE,
         )[0]
-        attributes = self._attributes(kind, shown, operation, user)
+        attributes = self._build_attributes(kind, shown, operation, user)
         attributes.set_undecoded_object(tree)
         return self._evaluate(attributes)
 
-    def _attributes(self, kind: Kind, obj: Resource, operation: str, user: UserInfo) -> Attributes:
+    def _build_attributes(self, kind: Kind, obj: Resource, operation: str, user: UserInfo) -> Attributes:
         of_namespace = isinstance(obj, Namespace)
         return Attributes(
             scheme=self._scheme,

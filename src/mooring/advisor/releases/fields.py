@@ -110,7 +110,7 @@ class _FieldChecker:
         if notice is None:
             what = f"the value {go_quote(str(use.value))}" if use.is_value else "this field"
             text = f"no release of Kubernetes has {what}: it needs Mooring, or the bridge"
-            return self._finding(use, Effect.NEEDS_MOORING, text)
+            return self._build_finding(use, Effect.NEEDS_MOORING, text)
         match notice.change:
             case FieldChange.LOST:
                 return self._refused_finding(use) if use.is_value else self._lost_finding(use)
@@ -119,17 +119,17 @@ class _FieldChecker:
             case FieldChange.NEEDS_GATE if self.subject.reference.stored:
                 both = f"{self.crossing.start} and {self.crossing.end}"
                 text = f"{notice.gate} is off by default in {both}: set it there, too"
-                return self._finding(use, Effect.NEEDS_GATE, text)
-            case FieldChange.NEW if self._is_written_for_both:
+                return self._build_finding(use, Effect.NEEDS_GATE, text)
+            case FieldChange.NEW if self._is_manifest_for_both_releases:
                 text = f"{self.crossing.start} drops it; it takes effect from {self.crossing.end} on"
-                return self._finding(use, Effect.COMES_ALIVE, text)
+                return self._build_finding(use, Effect.COMES_ALIVE, text)
             case FieldChange.DEPRECATED:
                 text = f"the field is deprecated from {notice.release} on"
-                return self._finding(use, Effect.DEPRECATED, text)
+                return self._build_finding(use, Effect.DEPRECATED, text)
         return None
 
     @property
-    def _is_written_for_both(self) -> bool:
+    def _is_manifest_for_both_releases(self) -> bool:
         served = self.subject.served
         return not self.subject.reference.stored and served is not None and self.crossing.knows(served, end=False)
 
@@ -162,14 +162,14 @@ class _FieldChecker:
     def _lost_or_harmless(self, use: FieldUse, effect: Effect, reason: str, text: str) -> Finding:
         if self.subject.reference.stored and self.subject.is_default(use.path):
             why = f"{reason}; the server set it by default"
-            return self._finding(use, Effect.HARMLESS, why)
+            return self._build_finding(use, Effect.HARMLESS, why)
         if use.is_filled_in and (self.subject.reference.stored or effect is Effect.FIELD_OFF):
             why = f"{reason}; it is what the server fills in, and what is done without it"
-            return self._finding(use, Effect.HARMLESS, why)
+            return self._build_finding(use, Effect.HARMLESS, why)
         if self.subject.is_over:
-            return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
+            return self._build_finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
         severity = "warning" if use.path.startswith("status.") else ""
-        return self._finding(use, effect, f"{reason}: {text}", severity)
+        return self._build_finding(use, effect, f"{reason}: {text}", severity)
 
     def _refused_finding(self, use: FieldUse) -> Finding:
         value = go_quote(str(use.value))
@@ -178,7 +178,7 @@ class _FieldChecker:
             reason += f" while {use.notice.gate} is off, which is the default there"
         made, stored = self.subject.created_resource(use.path), self.subject.reference.stored
         if self.subject.is_over:
-            return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
+            return self._build_finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
         if made and stored and self.subject.reference.kind == "DaemonSet":
             text = "no pods are made any more, or those that are made are refused; those that are there stay"
         elif made and stored:
@@ -187,9 +187,9 @@ class _FieldChecker:
             text = "the next update of the object is refused unless it takes the value away"
         else:
             text = "it cannot be created or changed so"
-        return self._finding(use, Effect.VALUE_REFUSED, f"{reason}: {text}")
+        return self._build_finding(use, Effect.VALUE_REFUSED, f"{reason}: {text}")
 
-    def _finding(self, use: FieldUse, effect: Effect, text: str, severity: str = "") -> Finding:
+    def _build_finding(self, use: FieldUse, effect: Effect, text: str, severity: str = "") -> Finding:
         return Finding(
             object=self.subject.reference,
             field=use.path,

@@ -286,7 +286,7 @@ class _PlanBuilder:
             return  # the type is younger than the field: nothing is known of its values then
         found = {}
         for name, value in values.items():
-            change = self._classify(value.releases.has(start), value.releases.has(end), value.gates)
+            change = self._classify_change(value.releases.has(start), value.releases.has(end), value.gates)
             if change is not None:
                 since = value.releases.since if not self._crossing.goes_up else value.releases.until
                 found[name] = FieldNotice(change, " or ".join(value.gates), str(since or ""))
@@ -295,7 +295,7 @@ class _PlanBuilder:
 
     def _notice_for(self, definition: str, of: Field) -> FieldNotice | None:
         start, end = self._crossing.start, self._crossing.end
-        change = self._classify(of.releases.has(start), of.releases.has(end), of.gates)
+        change = self._classify_change(of.releases.has(start), of.releases.has(end), of.gates)
         if change is not None and of.releases.since != self._renamed_types.get(definition, _NEVER):
             edge = of.releases.until if self._crossing.goes_up and change is FieldChange.LOST else of.releases.since
             return FieldNotice(change, " or ".join(of.gates), str(edge or ""))
@@ -303,7 +303,7 @@ class _PlanBuilder:
             return FieldNotice(FieldChange.DEPRECATED, release=str(of.deprecated.since or ""))
         return None
 
-    def _classify(self, here: bool, there: bool, gates: tuple[str, ...]) -> FieldChange | None:
+    def _classify_change(self, here: bool, there: bool, gates: tuple[str, ...]) -> FieldChange | None:
         crossing = self._crossing
         on_here = here and crossing.is_on(gates, crossing.start)
         on_there = there and crossing.is_on(gates, crossing.end)

@@ -34,9 +34,9 @@ class Release:
             for each in checks.check_versions(subject, self._crossing)
             if each.rule.id == "R001"
         ]
-        return found or [self._problem(use) for use in fields.find_uses(subject, self._crossing)]
+        return found or [self._build_problem(use) for use in fields.find_uses(subject, self._crossing)]
 
-    def _problem(self, use: fields.FieldUse) -> Problem:
+    def _build_problem(self, use: fields.FieldUse) -> Problem:
         release = self._crossing.end
         what = f"the value {use.value}" if use.is_value else "the field"
         if use.notice is None:

@@ -39,7 +39,7 @@ class SimulationRun:
         self.is_complete = False
         self._report_progress = report
         self._doing = "beginning"
-        self.scheduling = Scheduling(self.world, self._progress)
+        self.scheduling = Scheduling(self.world, self._notify_progress)
         self._applying = ChangeApplier(self.world)
         self._time = TimePassing(self.world, lambda: self._schedule_and_record(""))
         self._add_moment("")
@@ -54,7 +54,7 @@ class SimulationRun:
             if step.at is not None:
                 self._advance_to(step.at)
             try:
-                self._execute(step)
+                self._execute_step(step)
             except ScenarioError as problem:
                 raise ScenarioError(f"step {step.name or number + 1}: {problem}") from problem
         self._deschedule()
@@ -65,19 +65,19 @@ class SimulationRun:
             self._advance_to(self.scenario.until)
         if self.scenario.until_full:
             self._doing = "adding pods until one does not fit"
-            self.room = _FillRun(self.world, self.scheduling, self._applying).run(self._progress)
+            self.room = _FillRun(self.world, self.scheduling, self._applying).run(self._notify_progress)
         self._add_moment("")
         self.is_complete = self.room is None or self.room.is_complete
 
     def run_step(self, step: Step) -> None:
         """Apply one more step to a finished run, and advance time until nothing changes any more."""
         self.is_complete = False
-        self._execute(step)
+        self._execute_step(step)
         self._time.pass_until(self._now + AFTERMATH)
         self._add_moment("")
         self.is_complete = True
 
-    def _execute(self, step: Step) -> None:
+    def _execute_step(self, step: Step) -> None:
         text = [self._applying.apply(change) for change in step.changes]
         self._doing = step.name or "; ".join(text)
         self._schedule_and_record(self._doing)
@@ -107,9 +107,9 @@ class SimulationRun:
     def _schedule_and_record(self, event: str) -> None:
         self.scheduling.run_with_controllers()
         self._add_moment(event)
-        self._progress()
+        self._notify_progress()
 
-    def _progress(self) -> None:
+    def _notify_progress(self) -> None:
         if self._report_progress is not None:
             self._report_progress(self.world.progress(self._doing))
 

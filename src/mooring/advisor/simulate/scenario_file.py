@@ -162,7 +162,7 @@ class _ScenarioReader:
             tuple(found.from_),
             found.data_dir,
             found.nodes,
-            self._templates(found.template, "cluster.template"),
+            self._read_node_templates(found.template, "cluster.template"),
             manifests.decode_trees(found.objects, "cluster.objects"),
         )
 
@@ -173,7 +173,7 @@ class _ScenarioReader:
             where = f"{path}.addNodes[{index}]"
             if entry.count < 1:
                 raise ScenarioError(f"{where}.count: must be at least 1")
-            made.append(changes.AddNodes(entry.count, self._templates(entry.template, f"{where}.template")))
+            made.append(changes.AddNodes(entry.count, self._read_node_templates(entry.template, f"{where}.template")))
         for index, label in enumerate(found.label):
             nodes = _check_patterns(label.nodes, f"{path}.label[{index}].nodes")
             made += [changes.Label(nodes, key, value) for key, value in label.labels.items()]
@@ -202,7 +202,7 @@ class _ScenarioReader:
             return changes.Add(manifests.decode_trees(found.objects, f"{path}.objects"), found.replicas)
         return changes.Add(manifests.read_objects(self._read(found.file, f"{path}.file"), found.file), found.replicas)
 
-    def _templates(self, file: str, path: str) -> tuple[Node, ...]:
+    def _read_node_templates(self, file: str, path: str) -> tuple[Node, ...]:
         return manifests.read_nodes(self._read(file, path), file) if file else ()
 
     def _read(self, file: str, path: str) -> bytes:

@@ -47,7 +47,7 @@ class TimePassing:
     def pass_until(self, until: float) -> None:
         """Advance time to each event up to `until`, and do the work that each makes possible."""
         while True:
-            due = _earliest(self._next_event(), self._world.taints.next_due())
+            due = _find_earliest(self._next_event(), self._world.taints.next_due())
             if due is None or due > until:
                 return
             self.advance(due)
@@ -56,7 +56,7 @@ class TimePassing:
     def _next_event(self) -> float | None:
         backoff = self._now + _TICK if self._world.queue.counts()[Pool.BACKOFF] else None
         world = self._world
-        return _earliest(backoff, world.drains.next_due(), world.starting.next_due(), world.autoscaler.next_due())
+        return _find_earliest(backoff, world.drains.next_due(), world.starting.next_due(), world.autoscaler.next_due())
 
     def advance(self, to: float) -> None:
         """Set the clock to `to`, before which no event is due; run evictions, drains and starts that are due then."""
@@ -74,7 +74,7 @@ class TimePassing:
         world.taints.run()
 
 
-def _earliest(*moments: float | None) -> float | None:
+def _find_earliest(*moments: float | None) -> float | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 

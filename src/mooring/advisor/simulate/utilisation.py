@@ -47,7 +47,7 @@ class Usage:
             allocatable=total,
             requested=used,
             fraction=round(used / total, 4) if total else 0.0,
-            nodes=_distribution(self.fractions(resource)[allocatable > 0]),
+            nodes=_compute_distribution(self.fractions(resource)[allocatable > 0]),
         )
 
 
@@ -78,7 +78,7 @@ def requested_fraction(cluster: Cluster, resource: str) -> float:
     return round(int(cluster.resources.used[line].sum()) / total, 4) if total else 0.0
 
 
-def _distribution(fractions: NDArray[np.float64]) -> Distribution:
+def _compute_distribution(fractions: NDArray[np.float64]) -> Distribution:
     if not len(fractions):
         return Distribution(least=0.0, median=0.0, p90=0.0, most=0.0, histogram=(0,) * (_BUCKETS + 1))
     # A node at exactly 10% belongs to the first bucket; rounding hides floating-point errors.

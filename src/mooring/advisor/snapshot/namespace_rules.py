@@ -90,7 +90,7 @@ class NamespaceRules:
     def charge(self, obj: Resource) -> str:
         """Count a created object in its quotas; return the server's message if a quota has no room for it."""
         quotas = self._quotas_of(obj)
-        evaluator = self._evaluator(obj) if quotas else None
+        evaluator = self._get_evaluator(obj) if quotas else None
         if evaluator is None:
             return ""
         change = Change(evaluator, obj, None)
@@ -105,7 +105,7 @@ class NamespaceRules:
     def release(self, obj: Resource) -> None:
         """Subtract the usage of a deleted object from its quotas."""
         quotas = self._quotas_of(obj)
-        evaluator = self._evaluator(obj) if quotas else None
+        evaluator = self._get_evaluator(obj) if quotas else None
         if evaluator is not None:
             for quota in quotas:
                 quota.used = compute_usage_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
@@ -122,7 +122,7 @@ class NamespaceRules:
 
     def compute_usage(self, obj: Resource) -> Usage:
         """Return the amounts by which an object adds to quotas, by resource."""
-        evaluator = self._evaluator(obj)
+        evaluator = self._get_evaluator(obj)
         return {} if evaluator is None else evaluator.compute_usage(obj)
 
     def count_room_for(self, obj: Resource, number: int) -> tuple[int, str]:
@@ -141,7 +141,7 @@ class NamespaceRules:
     def _quotas_of(self, obj: Resource) -> list[_Quota]:
         return [each for _, each in sorted(self._quotas.get(obj.metadata.namespace, {}).items())]
 
-    def _evaluator(self, obj: Resource) -> Evaluator[Any] | None:
+    def _get_evaluator(self, obj: Resource) -> Evaluator[Any] | None:
         if self._evaluators is None:
             now = self._now or (lambda: datetime.now(UTC))
             self._evaluators = Evaluators(self._options or AdmissionOptions(), now)
@@ -154,7 +154,7 @@ class NamespaceRules:
         used: Usage = {}
         for kind in snapshot.kinds() if snapshot is not None else ():
             for obj in snapshot.all(kind) if snapshot is not None else ():
-                evaluator = self._evaluator(obj) if obj.metadata.namespace == quota.metadata.namespace else None
+                evaluator = self._get_evaluator(obj) if obj.metadata.namespace == quota.metadata.namespace else None
                 if evaluator is not None and is_in_scope(quota.spec, evaluator, obj):
                     add_usage(used, evaluator.compute_usage(obj))
         hard = quota.spec.hard

@@ -27,10 +27,10 @@ class Owners:
         self._pods: dict[OwnerKey, list[Pod]] = defaultdict(list)
         self._top: dict[OwnerKey, OwnerKey] = {}
         for pod in snapshot.all(Pod):
-            for key in self._chain(pod):
+            for key in self._walk_controllers(pod):
                 self._pods[key].append(pod)
 
-    def _chain(self, pod: Pod) -> Iterator[OwnerKey]:
+    def _walk_controllers(self, pod: Pod) -> Iterator[OwnerKey]:
         """Yield the controller of a pod, the controller of that, and so on, as far as they are in the snapshot."""
         obj: Resource | None = pod
         while obj is not None and (reference := controller_of(obj.metadata)) is not None:

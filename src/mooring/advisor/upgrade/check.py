@@ -53,7 +53,7 @@ def check_upgrade(subject: UpgradeRequest, report: ReportProgress | None = None)
     if rollout is not None and rollout.is_complete:
         remedies += RemedySearch(snapshot, rollout, options, subject.settings).run()
     errors = [*_audit_errors(up, back, helm), *_rollout_errors(rollout)]
-    warnings = list(_warnings(up, back, local, rollout))
+    warnings = list(_collect_warnings(up, back, local, rollout))
     for each in skew:
         reason = f"at {each.release}: {format_count(len(each.nodes), 'kubelet')} of {each.kubelet}: {each.problem}"
         if _is_solved_by_steps(each, crossing):
@@ -116,7 +116,7 @@ def _preparation_remedies(up: ReleaseAudit) -> Iterator[Remedy]:
             yield Remedy(step.title, command.run, f"{command.why}{more}")
 
 
-def _warnings(
+def _collect_warnings(
     up: ReleaseAudit, back: ReleaseAudit | None, local: Sequence[LocalData], rollout: Rollout | None
 ) -> Iterator[str]:
     for audit, text in ((up, "of the upgrade"), (back, "of the way back")):

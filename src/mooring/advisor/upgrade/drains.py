@@ -140,7 +140,7 @@ class _NodeRollout:
         self._world = World(snapshot, settings, seed=0)
         self._report = report
         self._doing = "starting"
-        self._scheduling = Scheduling(self._world, self._progress)
+        self._scheduling = Scheduling(self._world, self._notify_progress)
         self._time = TimePassing(self._world, self._work_until_idle)
         self._start_time = settings.start_time
         self._queue: list[tuple[str, Node]] = []
@@ -215,7 +215,7 @@ class _NodeRollout:
                 break
         self._record_pods()
         self._record_outages()
-        self._progress()
+        self._notify_progress()
 
     def _advance_drains(self) -> bool:
         """Finish the drains of empty nodes and begin those of others; return whether any began or finished."""
@@ -379,7 +379,7 @@ class _NodeRollout:
             count, longest = self._delays.get(name, (0, 0.0))
             self._delays[name] = (count + 1, max(longest, seconds))
 
-    def _progress(self) -> None:
+    def _notify_progress(self) -> None:
         if self._report is not None:
             self._report(self._world.progress(self._doing))
 
@@ -395,12 +395,12 @@ class _NodeRollout:
             seconds=round(max(finished, default=0.0), 3),
             nodes=tuple(nodes),
             blocks=tuple(self._blocks),
-            pending=self._pending_at_end(),
+            pending=self._count_pending_at_end(),
             delayed=tuple(
                 Pending(workload=name, pods=count, message="", seconds=round(longest, 3))
                 for name, (count, longest) in sorted(self._delays.items(), key=lambda each: -each[1][1])
             ),
-            interruptions=self._interruptions(),
+            interruptions=self._collect_interruptions(),
             moves=tuple(
                 Move(round(each.at - self._start, 3), each.pod, each.owner, each.node, each.replacement_node)
                 for each in departures
@@ -410,7 +410,7 @@ class _NodeRollout:
             is_complete=self._is_complete,
         )
 
-    def _pending_at_end(self) -> tuple[Pending, ...]:
+    def _count_pending_at_end(self) -> tuple[Pending, ...]:
         """Return, by workload and reason, the pods that had a node before the drains and are pending at the end."""
         found = Counter(
             (pod.owner_name or pod.name, self._world.message_of(pod))
@@ -419,7 +419,7 @@ class _NodeRollout:
         )
         return tuple(Pending(workload=name, pods=count, message=text) for (name, text), count in found.items())
 
-    def _interruptions(self) -> tuple[Interruption, ...]:
+    def _collect_interruptions(self) -> tuple[Interruption, ...]:
         """Return the workloads that had no ready pod at times during the drains, those that stay down first."""
         found = [
             Interruption(name, len(times), max(times))

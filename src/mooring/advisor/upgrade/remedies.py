@@ -65,10 +65,10 @@ class RemedySearch:
 
     def run(self) -> Iterator[Remedy]:
         """Yield remedies: for budgets that block drains, then pods that end pending, then workloads that stop."""
-        yield from self._solve(list(self._blocking_budgets()))
+        yield from self._solve(list(self._find_blocking_budgets()))
         if self.rollout.pending:
             yield self._pending_remedy()
-        yield from self._solve(list(self._stopping_workloads()))
+        yield from self._solve(list(self._find_interrupted_workloads()))
 
     def _simulate(self, options: DrainOptions, changes: Iterable[_Change] = ()) -> Rollout:
         every = [*self._found, *changes]
@@ -97,7 +97,7 @@ class RemedySearch:
             if change.command:
                 yield Remedy(problem.text, change.command, change.effect, is_verified=number in solved)
 
-    def _blocking_budgets(self) -> Iterator[_Problem]:
+    def _find_blocking_budgets(self) -> Iterator[_Problem]:
         """Yield a problem for each set of budgets that block a drain to its end, those that block most nodes first."""
         blocked: dict[tuple[str, ...], list[Block]] = {}
         for block in self.rollout.blocks:
@@ -165,7 +165,7 @@ class RemedySearch:
         command = f"mooring explain {target} -n {shlex.quote(namespace)}"
         return Remedy(problem, command, f"with one more node, {left} still end pending")
 
-    def _stopping_workloads(self) -> Iterator[_Problem]:
+    def _find_interrupted_workloads(self) -> Iterator[_Problem]:
         """Yield a problem for each workload that has no ready pod at times during the drains."""
         nodes: dict[str, set[str]] = {}
         for move in self.rollout.moves:

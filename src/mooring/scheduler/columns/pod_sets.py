@@ -96,12 +96,12 @@ class PodSets:
             first = choices[0]
             named = None if first.namespace_selector.selectable else first.namespaces
             self._index.add(ref(found, self._index.remove), first.selector, named)
-            for group in self._candidates(first):
+            for group in self._find_candidate_groups(first):
                 if found.selects(group, self._namespaces):
                     _add_group_to_set(group, found)
         return found
 
-    def _candidates(self, choice: PodChoice) -> Iterator[PodGroup]:
+    def _find_candidate_groups(self, choice: PodChoice) -> Iterator[PodGroup]:
         wanted = self._groups_of if choice.namespace_selector.selectable else choice.namespaces
         for namespace in wanted:
             groups = self._groups_of.get(namespace)

@@ -41,9 +41,9 @@ class SelectorIndex(Generic[T]):
             return
         names: Sequence[str | None] = [None] if namespaces is None else list(namespaces)
         filed: Sequence[_FilingKey] = [(None, None)]
-        for number, (key, values) in enumerate(_required(selector)):
+        for number, (key, values) in enumerate(_find_required_labels(selector)):
             keys = [(key, value) for value in values]
-            filed = min(filed, keys, key=lambda each: self._cost(names, each)) if number else keys
+            filed = min(filed, keys, key=lambda each: self._estimate_cost(names, each)) if number else keys
         self._keys[item] = names, filed
         for name in names:
             buckets = self._buckets.setdefault(name, {})
@@ -75,7 +75,7 @@ class SelectorIndex(Generic[T]):
                 found += buckets.get((None, None), ())
         return found
 
-    def _cost(self, names: Sequence[str | None], keys: Sequence[_FilingKey]) -> tuple[bool, int]:
+    def _estimate_cost(self, names: Sequence[str | None], keys: Sequence[_FilingKey]) -> tuple[bool, int]:
         known = [buckets for name in names if (buckets := self._buckets.get(name))]
         is_by_key_alone = any(value is None for _, value in keys)
         return is_by_key_alone, sum(len(buckets.get(key, ())) for key in keys for buckets in known)
@@ -113,14 +113,14 @@ class LabelIndex(Generic[T]):
         if not selector.selectable:
             return []
         found = [self._all]
-        for key, values in _required(selector):
+        for key, values in _find_required_labels(selector):
             buckets = [bucket for value in values if (bucket := self._buckets.get((key, value)))]
             if sum(map(len, buckets)) < sum(map(len, found)):
                 found = buckets
         return [item for bucket in found for item in bucket]
 
 
-def _required(selector: Selector) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+def _find_required_labels(selector: Selector) -> Iterator[tuple[str, tuple[str | None, ...]]]:
     for requirement in selector.requirements:
         if requirement.operator in REQUIRES_A_VALUE and len(requirement.values) <= _MAX_FILING_KEYS:
             yield requirement.key, requirement.values

@@ -74,7 +74,7 @@ class Topology:
 
     def put(self, row: int, value: str | None) -> None:
         """Set the domain of a node row to a label value; None if its node lacks the label."""
-        before, after = int(self.codes[row]), self._code(value)
+        before, after = int(self.codes[row]), self._intern_value(value)
         if before == after:
             return
         self.codes[row] = after
@@ -82,7 +82,7 @@ class Topology:
         for counts in self.counts.members():
             counts.move_row(row, before, after)
 
-    def _code(self, value: str | None) -> int:
+    def _intern_value(self, value: str | None) -> int:
         if value is None:
             return 0
         code = self._code_of.get(value)

@@ -342,7 +342,7 @@ class NodeCosts:
         used = self._without.take(rows, axis=1) + expected.usage.take(rows, axis=1)
         return self._cluster.resources.allocatable.take(rows, axis=1), used
 
-    def find_cheapest(self, rows: NDArray[np.intp]) -> int:
+    def find_cheapest_row(self, rows: NDArray[np.intp]) -> int:
         """Return the node row with the lowest cost, the first among equals."""
         parts = self._parts.take(rows, axis=1)
         is_least = np.logical_and.reduce(parts == np.minimum.reduce(parts, axis=1, keepdims=True))

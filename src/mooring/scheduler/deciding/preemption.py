@@ -161,7 +161,7 @@ def _find_cheapest_cached(attempt: _PreemptionAttempt, rows: NDArray[np.intp], w
     if not len(fitting):
         attempt.refusals.update(costs.count_refusals(evaluation, rows))
         return None
-    row = costs.find_cheapest(fitting[:wanted])
+    row = costs.find_cheapest_row(fitting[:wanted])
     return _make_candidate(attempt, row, *costs.dry_runs[row])
 
 

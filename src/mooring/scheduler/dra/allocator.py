@@ -260,7 +260,7 @@ class _Search:
             return False
         if device.taints and find_untolerated_device_taint(device.taints, request.tolerations, self.options):
             return False
-        consumed = self._consumption(request, device)
+        consumed = self._compute_consumption(request, device)
         if consumed is None or not self._consume_counters(device, pool):
             return False
         constraints = self._constraints[claim]
@@ -285,7 +285,7 @@ class _Search:
             constraint.remove_last(request)
         self._return_counters(device, pool)
 
-    def _consumption(self, request: Request, device: PooledDevice) -> dict[str, Quantity] | None:
+    def _compute_consumption(self, request: Request, device: PooledDevice) -> dict[str, Quantity] | None:
         if not device.is_shareable and not request.capacity:
             return {}
         taken = _consumed_capacities(device, request.capacity)

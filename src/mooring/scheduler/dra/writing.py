@@ -162,7 +162,7 @@ FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 def allocation_of(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> AllocationResult:
     """Build the allocation for a claim's status: devices, configuration, and the nodes that can use them."""
     results = [_device_result(claim, number, entry) for number, entry in enumerate(chosen)]
-    devices = DeviceAllocationResult(results=results, config=_configuration(claim, chosen))
+    devices = DeviceAllocationResult(results=results, config=_collect_configuration(claim, chosen))
     return AllocationResult(devices=devices, node_selector=_node_selector(chosen, node_name))
 
 
@@ -185,7 +185,7 @@ def _device_result(claim: ResourceClaim, number: int, chosen: Chosen) -> DeviceR
     return structs.replace(result, share_id=share, consumed_capacity=chosen.consumed)
 
 
-def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> list[DeviceAllocationConfiguration]:
+def _collect_configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> list[DeviceAllocationConfiguration]:
     used: dict[str, Request] = {entry.request.base: entry.request for entry in chosen}
     by_class: dict[str, list[DeviceAllocationConfiguration]] = {}
     found: list[DeviceAllocationConfiguration] = []

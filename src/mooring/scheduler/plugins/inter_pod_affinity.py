@@ -291,9 +291,9 @@ class InterPodAffinity(fwk.FilterPlugin[_RequiredTerms], fwk.ScorePlugin[_Prefer
         return fwk.QueueingHint.of(bool(before - after))  # one of them is enough: they are about different domains
 
     def _all_select(self, terms: Sequence[AffinityTerm], other: Pod) -> bool:
-        return all(self._selects(term, other) for term in terms)
+        return all(self._selects_pod(term, other) for term in terms)
 
-    def _selects(self, term: AffinityTerm, other: Pod) -> bool:
+    def _selects_pod(self, term: AffinityTerm, other: Pod) -> bool:
         namespace = other.metadata.namespace
         return term.matches(namespace, other.metadata.labels, self._cluster.namespaces.get(namespace, {}))
 
@@ -301,8 +301,8 @@ class InterPodAffinity(fwk.FilterPlugin[_RequiredTerms], fwk.ScorePlugin[_Prefer
         if other is None:
             return set()
         theirs = pod_terms(other.spec, other.metadata.namespace).anti_affinity
-        own = {term for term in terms.anti_affinity if self._selects(term, other)}
-        return own | {term for term in theirs if self._selects(term, pod)}
+        own = {term for term in terms.anti_affinity if self._selects_pod(term, other)}
+        return own | {term for term in theirs if self._selects_pod(term, pod)}
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         """Return QUEUE for a new node with the pod's topology labels, or if a node changed its domain of a term."""

@@ -42,9 +42,9 @@ class NodeResourcesBalancedAllocation(fwk.ScorePlugin[ScoredResources]):
         return self._scoring.scored_resources(asked)
 
     def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
-        return state.get_or_compute(state.by.columns, rows, partial(self._points, state))
+        return state.get_or_compute(state.by.columns, rows, partial(self._compute_scores, state))
 
-    def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
+    def _compute_scores(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         points = scored.by.balance_change(scored.asked, rows)
         points += fwk.MAX_NODE_SCORE + fwk.MAX_NODE_SCORE // 2
         points >>= 1

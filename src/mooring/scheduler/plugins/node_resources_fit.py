@@ -114,15 +114,15 @@ class _RequestedResources(StateCache[fwk.Verdicts]):
         return tuple(texts[place] for place in is_lacking.nonzero()[0].tolist())
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
-        return self.get_or_compute(self.columns, rows, self._verdicts)
+        return self.get_or_compute(self.columns, rows, self._compute_verdicts)
 
-    def _verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
+    def _compute_verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
         if not isinstance(rows, slice):
             codes = self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
         elif not self._is_offered:
             codes = self.codes_with(self.columns.allocatable, self.columns.used)
         else:
-            refused = self._refused_rows()
+            refused = self._find_rows_without_room()
             codes = fwk.ALL_PASS
             if len(refused):
                 codes = np.zeros(len(self._nodes), np.int32)
@@ -131,7 +131,7 @@ class _RequestedResources(StateCache[fwk.Verdicts]):
                 )
         return fwk.Verdicts(codes, self.reasons)
 
-    def _refused_rows(self) -> NDArray[np.intp]:
+    def _find_rows_without_room(self) -> NDArray[np.intp]:
         free = self.columns.free
         is_lacking = free[POD_COUNT] <= 0
         for line, amount in self._by_line.items():
@@ -250,9 +250,9 @@ class NodeResourcesFit(fwk.FilterPlugin[_RequestedResources], fwk.ScorePlugin[Sc
         return self._scoring.scored_resources(pod.signature.scored)
 
     def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
-        return state.get_or_compute(state.by.columns, rows, partial(self._points, state))
+        return state.get_or_compute(state.by.columns, rows, partial(self._compute_scores, state))
 
-    def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
+    def _compute_scores(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         if self._strategy is least_allocated:
             return scored.by.least_allocated(scored.asked, rows)
         used, allocatable = scored.by.tables(rows)

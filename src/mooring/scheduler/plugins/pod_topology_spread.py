@@ -135,13 +135,13 @@ class _HardConstraints(_PodConstraints):
         changed_at = self.counts_changed_at()
         if changed_at > self.verified_at:
             self.verified_at = changed_at
-            table = self._verdicts()
+            table = self._compute_verdicts()
             if table.tobytes() != self.table.tobytes():  # for small tables much faster than comparing arrays
                 self.table = table
                 self.change()
         return self
 
-    def _verdicts(self) -> fwk.Codes:
+    def _compute_verdicts(self) -> fwk.Codes:
         if len(self.counted) == 1:
             return self.counted[0].verdict_codes()  # the groups are its domains
         found: fwk.Codes = np.zeros(len(self.nodes.domains), np.int32)
@@ -200,7 +200,7 @@ class _SoftConstraints(_PodConstraints):
         if found is last and not regrouped and changed_at <= self.verified_at:
             return self
         self.verified_at = changed_at
-        table = self._normalize_points(self._points(found), found.groups)
+        table = self._normalize_points(self._compute_scores(found), found.groups)
         if regrouped or table.tobytes() != self.table.tobytes():
             self.table = table
             self.change()
@@ -232,7 +232,7 @@ class _SoftConstraints(_PodConstraints):
         halves, groups = np.full(present.shape, 0.5), present.ravel().nonzero()[0]
         return _FeasibleGroups(feasible, rows, number, present, groups, of_hosts, weights, halves)
 
-    def _points(self, feasible_groups: _FeasibleGroups) -> fwk.Scores:
+    def _compute_scores(self, feasible_groups: _FeasibleGroups) -> fwk.Scores:
         points: NDArray[np.float64] | float = 0.0
         topologies = zip(self.nodes.domains.parts, feasible_groups.weights, strict=True)
         for counted in self.counted:

@@ -107,7 +107,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
                 codes |= self._filter_delayed(state)
             except ProvisioningError as problem:
                 return fwk.error(str(problem))
-        return fwk.Verdicts(-codes[rows], _reasons)
+        return fwk.Verdicts(-codes[rows], _decode_reasons)
 
     def _filter_bound(self, state: PodState) -> fwk.Codes:
         codes = np.zeros(state.cluster.capacity, np.int32)
@@ -210,7 +210,7 @@ def _pod_key_if_it_had_volumes(old: Pod, _new: None) -> str | None:
     return None if next(claim_names(old), None) is not None else ""
 
 
-def _reasons(code: int) -> tuple[str, ...]:
+def _decode_reasons(code: int) -> tuple[str, ...]:
     return tuple(reason for bit, reason in enumerate(_REASONS) if code & 1 << bit)
 
 

@@ -64,14 +64,14 @@ def classify_node_change(old: Node, new: Node) -> Action:
         action |= Action.UPDATE_NODE_ALLOCATABLE
     if old.metadata.annotations != new.metadata.annotations:
         action |= Action.UPDATE_NODE_ANNOTATION
-    if _conditions(old) != _conditions(new):
+    if _conditions_of(old) != _conditions_of(new):
         action |= Action.UPDATE_NODE_CONDITION
     if old.status.declared_features != new.status.declared_features:
         action |= Action.UPDATE_NODE_DECLARED_FEATURE
     return action
 
 
-def _conditions(node: Node) -> dict[str, str]:
+def _conditions_of(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
 
 

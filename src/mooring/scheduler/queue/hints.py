@@ -65,7 +65,7 @@ class Hints:
             for plugin in profile.plugins:
                 if isinstance(plugin, fwk.RefersToObjects):
                     self._referring[profile.name, plugin.name] = plugin
-            self._registered[profile.name] = list(_registrations(profile))
+            self._registered[profile.name] = list(_collect_registrations(profile))
             self._by_signature[profile.name] = frozenset(
                 plugin.name
                 for plugin in profile.plugins
@@ -129,7 +129,7 @@ class Hints:
         return found
 
 
-def _registrations(profile: Profile) -> Iterable[tuple[fwk.ClusterEvent, _Registration]]:
+def _collect_registrations(profile: Profile) -> Iterable[tuple[fwk.ClusterEvent, _Registration]]:
     for plugin in profile.plugins:
         if not isinstance(plugin, fwk.EnqueueExtensions):
             yield EVERYTHING, _Registration(plugin.name, None)

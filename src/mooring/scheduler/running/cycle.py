@@ -76,7 +76,7 @@ class Cycle(Driver):
         self._metrics = metrics
         self._times = times
         self._waiting = waiting
-        self._latest = latest
+        self._get_latest_pod = latest
         self._attempts = Attempts(engine, queue, self)
         self._victims = Victims(client, queue, reports, waiting, latest)
         self.binder = Binder(client, self._finish_attempt)
@@ -125,14 +125,14 @@ class Cycle(Driver):
     async def _run_round(self) -> None:
         until = perf_counter() + _ROUND_SECONDS
         while (queued := self._queue.pop()) is not None:
-            await self._attempt(queued, until)
+            await self._attempt_pod(queued, until)
             if perf_counter() >= until:
                 break
         if self._unfinished:
             queued, rounds = min(self._unfinished.values(), key=lambda each: self._queue.sort_key_of(each[0]))
-            await self._attempt(queued, perf_counter() + _ROUND_SECONDS * (1 + rounds / _ROUNDS_UNTIL_DOUBLED))
+            await self._attempt_pod(queued, perf_counter() + _ROUND_SECONDS * (1 + rounds / _ROUNDS_UNTIL_DOUBLED))
 
-    async def _attempt(self, queued: QueuedPod, until: float) -> None:
+    async def _attempt_pod(self, queued: QueuedPod, until: float) -> None:
         _, rounds = self._unfinished.pop(queued.key, (queued, 0))
         pod = self._refresh_pod(queued)
         if pod is None:
@@ -148,7 +148,7 @@ class Cycle(Driver):
             await self._victims.wait_for_deletions()
 
     def _refresh_pod(self, queued: QueuedPod) -> Pod | None:
-        pod = self._latest(queued.pod)
+        pod = self._get_latest_pod(queued.pod)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
             return None
         queued.pod = as_scheduled(pod)
@@ -236,7 +236,7 @@ class Cycle(Driver):
                 self.record_point("WaitOnPermit", status, assumed.profile.name, perf_counter() - started)
             if status.is_success:
                 self._queue.forget_in_flight(assumed.key)  # from here on no plugin rejects the pod; errors are retried
-                status = await self._pre_bind(assumed)
+                status = await self._run_pre_bind_plugins(assumed)
             if status.is_success:
                 await self._bind(assumed)
             else:
@@ -245,7 +245,7 @@ class Cycle(Driver):
             log.exception("preparing a pod for its node failed", extra={"fields": {"pod": assumed.queued.name}})
             self._attempts.requeue_rejected(assumed, fwk.error(f"{type(problem).__name__}: {problem}"))
 
-    async def _pre_bind(self, assumed: AssumedPod) -> fwk.Status:
+    async def _run_pre_bind_plugins(self, assumed: AssumedPod) -> fwk.Status:
         started = begun = perf_counter()
         status = fwk.SUCCESS
         for name, plugin in self._pre_binders(assumed):
@@ -282,7 +282,7 @@ class Cycle(Driver):
             self.record_point("Bind", status, assumed.profile.name, seconds)
             self.record_plugin(plugin_name_of(assumed.binder), "Bind", status, seconds)
         if problem is not None:
-            if isinstance(problem, NotFound) and self._latest(assumed.pod) is None:
+            if isinstance(problem, NotFound) and self._get_latest_pod(assumed.pod) is None:
                 self._attempts.undo_reservations(assumed)  # it was deleted on its way
             else:
                 self._attempts.requeue_rejected(assumed, fwk.error(f"binding rejected: {problem}"))

@@ -169,8 +169,8 @@ def read(source: str | bytes) -> SchedulerConfig:
     if found.extenders:
         raise SchedulerConfigError("extenders: not supported; write a plugin instead (docs/scheduler-plugins.md)")
     config = SchedulerConfig(
-        profiles=_profiles(found.profiles),
-        backoffs=_backoffs(found),
+        profiles=_parse_profiles(found.profiles),
+        backoffs=_parse_backoffs(found),
         kubeconfig=found.client_connection.kubeconfig if found.client_connection else "",
     )
     if found.leader_election is not None:
@@ -178,7 +178,7 @@ def read(source: str | bytes) -> SchedulerConfig:
     return config
 
 
-def _backoffs(found: _Configuration) -> Backoffs:
+def _parse_backoffs(found: _Configuration) -> Backoffs:
     default = Backoffs()
     initial, maximum = found.pod_initial_backoff_seconds, found.pod_max_backoff_seconds
     backoffs = Backoffs(
@@ -219,7 +219,7 @@ def seconds(text: str, field: str) -> float:
 # -- profiles
 
 
-def _profiles(found: Sequence[_Profile]) -> tuple[ProfileSpec, ...]:
+def _parse_profiles(found: Sequence[_Profile]) -> tuple[ProfileSpec, ...]:
     profiles = tuple(_profile(entry, f"profiles[{index}]") for index, entry in enumerate(found)) or (ProfileSpec(),)
     names = [profile.scheduler_name for profile in profiles]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -240,7 +240,7 @@ def _profile(found: _Profile, path: str) -> ProfileSpec:
     disabled: dict[str, frozenset[str]] = {}
     for point, fields in _POINTS.items():
         sets = [(name, entry) for name in fields if (entry := getattr(plugins, name)) is not None]
-        uses = [use for name, entry in sets for use in _uses(entry.enabled, f"{path}.plugins.{name}")]
+        uses = [use for name, entry in sets for use in _parse_plugin_uses(entry.enabled, f"{path}.plugins.{name}")]
         if uses:
             enabled[point] = tuple({use.name: use for use in reversed(uses)}.values())[::-1]
         names = frozenset(plugin.name for _, entry in sets for plugin in entry.disabled)
@@ -248,23 +248,23 @@ def _profile(found: _Profile, path: str) -> ProfileSpec:
             disabled[point] = names
     return ProfileSpec(
         scheduler_name=found.scheduler_name or DEFAULT_SCHEDULER,
-        plugins=_everywhere(plugins.multi_point, path),
+        plugins=_merge_multi_point(plugins.multi_point, path),
         enabled=enabled,
         disabled=disabled,
         arguments=arguments,
     )
 
 
-def _everywhere(found: _PluginSet | None, path: str) -> tuple[PluginUse, ...]:
+def _merge_multi_point(found: _PluginSet | None, path: str) -> tuple[PluginUse, ...]:
     if found is None:
         return DEFAULT_PLUGINS
-    own = {use.name: use for use in _uses(found.enabled, f"{path}.plugins.multiPoint")}
+    own = {use.name: use for use in _parse_plugin_uses(found.enabled, f"{path}.plugins.multiPoint")}
     off = {plugin.name for plugin in found.disabled}
     kept = [] if "*" in off else [use for use in DEFAULT_PLUGINS if use.name not in off]
     return (*(own.pop(use.name, use) for use in kept), *own.values())
 
 
-def _uses(plugins: Iterable[_Plugin], path: str) -> list[PluginUse]:
+def _parse_plugin_uses(plugins: Iterable[_Plugin], path: str) -> list[PluginUse]:
     uses = [PluginUse(plugin.name, plugin.weight) for plugin in plugins]
     names = [use.name for use in uses]
     wrong = next((name for name in names if not name or names.count(name) > 1), None)

@@ -44,7 +44,7 @@ class Reports:
     ) -> None:
         self._client = client
         self._recorders = recorders
-        self._latest = latest
+        self._get_latest_pod = latest
         self._queue: WorkQueue[str] = WorkQueue(client.clock, _RETRY)
         self._open: dict[str, tuple[Pod, NotScheduled]] = {}
         self._writers: list[asyncio.Task[None]] = []
@@ -102,7 +102,7 @@ class Reports:
 
     async def _write(self, key: str) -> None:
         found = self._open.get(key)
-        pod = None if found is None else self._latest(found[0])
+        pod = None if found is None else self._get_latest_pod(found[0])
         if found is None or pod is None or pod.spec.node_name:
             self._open.pop(key, None)
             return

@@ -98,7 +98,7 @@ class Scheduler(ElectedComponent):
             name: EventRecorder(client, name, is_busy=lambda: self.cycle.is_busy or self._handlers.is_busy)
             for name in self.engine.profiles
         }
-        self._reports = Reports(client, recorders, self._latest)
+        self._reports = Reports(client, recorders, self._get_latest_pod)
         self.cycle = Cycle(
             engine=self.engine,
             queue=self.queue,
@@ -108,7 +108,7 @@ class Scheduler(ElectedComponent):
             metrics=self.metrics,
             times=times,
             waiting=self.waiting,
-            latest=self._latest,
+            latest=self._get_latest_pod,
         )
         self._handlers = EventHandlers(
             self.engine, self.queue, self.assumptions, self._reports, self.waiting, client.clock
@@ -173,7 +173,7 @@ class Scheduler(ElectedComponent):
             await self._client.clock.sleep(seconds)
             action()
 
-    def _latest(self, pod: Pod) -> Pod | None:
+    def _get_latest_pod(self, pod: Pod) -> Pod | None:
         found = self._pods.get(pod.metadata.name, pod.metadata.namespace)
         is_same = found is not None and found.metadata.uid == pod.metadata.uid and not has_ended(found)
         return found if is_same else None

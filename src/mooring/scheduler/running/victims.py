@@ -30,7 +30,7 @@ class Victims:
     _queue: SchedulingQueue
     _reports: Reports
     _waiting: WaitingPods
-    _latest: Callable[[Pod], Pod | None]
+    _get_latest_pod: Callable[[Pod], Pod | None]
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -69,7 +69,7 @@ class Victims:
             self._queue.release(key)  # nor will one say so, if it was before anybody waited for it
 
     def _is_terminating(self, victim: Pod) -> bool:
-        found = self._latest(victim)
+        found = self._get_latest_pod(victim)
         return found is None or found.metadata.deletion_timestamp is not None
 
     async def _delete(self, victim: Pod, pod: Pod, node: str, plugin: str) -> bool | None:

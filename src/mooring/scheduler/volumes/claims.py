@@ -91,7 +91,7 @@ def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClai
             continue
         found_any = True
         claim = assumed.get(object_key(pod.metadata.namespace, name))
-        problem = _problem(pod, volume, name, claim)
+        problem = _find_claim_problem(pod, volume, name, claim)
         if problem is not None or claim is None:
             return unresolvable(problem or claim_not_found(name))
         if is_bound(claim):
@@ -109,7 +109,7 @@ def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClai
     return PodClaims(tuple(bound), tuple(delayed)) if found_any else None
 
 
-def _problem(pod: Pod, volume: Volume, name: str, claim: PersistentVolumeClaim | None) -> str | None:
+def _find_claim_problem(pod: Pod, volume: Volume, name: str, claim: PersistentVolumeClaim | None) -> str | None:
     is_ephemeral = volume.persistent_volume_claim is None
     if claim is None:
         waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'

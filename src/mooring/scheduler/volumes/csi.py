@@ -216,7 +216,7 @@ class AttachedVolumes:
         if info is None or node is None:
             return
         for driver, limit in limits_of(node).items():
-            self._column(self._limits, driver, NO_LIMIT)[row] = limit
+            self._get_or_add_column(self._limits, driver, NO_LIMIT)[row] = limit
         volumes, missing = list(self._elsewise.get(info.name, ())), list[str]()
         for pod in info.pods:
             if pod.spec.volumes:
@@ -227,9 +227,9 @@ class AttachedVolumes:
         if there:
             self._on[row] = there
             for driver, _ in there:
-                self._column(self._counts, driver, 0)[row] += 1
+                self._get_or_add_column(self._counts, driver, 0)[row] += 1
 
-    def _column(self, columns: dict[str, NDArray[np.int32]], driver: str, value: int) -> NDArray[np.int32]:
+    def _get_or_add_column(self, columns: dict[str, NDArray[np.int32]], driver: str, value: int) -> NDArray[np.int32]:
         if driver not in columns:
             columns[driver] = np.full(self._cluster.capacity, value, np.int32)
         return columns[driver]

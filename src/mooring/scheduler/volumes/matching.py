@@ -74,12 +74,12 @@ def _suitable_groups(claim: PersistentVolumeClaim, stock: Stock, reach: Reach, c
     for volume in stock.reserved_for(claim):
         own = volume.spec.claim_ref
         key = group_key(volume)._replace(access_modes=frozenset())  # no other group has this key
-        fits = key.size >= _requested_size(claim) and key[3:] == _modes(claim) and key.class_name == class_of(claim)
+        fits = key.size >= _requested_size(claim) and key[3:] == _modes_of(claim) and key.class_name == class_of(claim)
         if own is not None and is_reserved_for(own, claim) and fits:
             group = Group(key, capacity)
             group.add(volume, reach.rows(volume))
             return [group]
-    wanted, modes, access = _requested_size(claim), _modes(claim), frozenset(claim.spec.access_modes)
+    wanted, modes, access = _requested_size(claim), _modes_of(claim), frozenset(claim.spec.access_modes)
     found = [
         group
         for group in stock.groups(class_of(claim))
@@ -98,7 +98,7 @@ def is_reserved_for(reference: ObjectReference, claim: PersistentVolumeClaim) ->
     return same_name and reference.uid in ("", metadata.uid)
 
 
-def _modes(claim: PersistentVolumeClaim) -> tuple[str, str]:
+def _modes_of(claim: PersistentVolumeClaim) -> tuple[str, str]:
     return claim.spec.volume_mode or FILESYSTEM, claim.spec.volume_attributes_class_name or ""
 
 

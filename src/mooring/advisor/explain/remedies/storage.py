@@ -74,7 +74,7 @@ def _correct_class(view: View, claim: core_v1.PersistentVolumeClaim) -> Iterator
     if not name:
         for each in usable[:1]:
             summary = f"give claim {full_name(claim)} the StorageClass {each.metadata.name}"
-            edit = partial(_set_claim_class, each.metadata.name)
+            edit = partial(_set_storage_class, each.metadata.name)
             yield remedy.with_object_change(remedy.Remedy("correct class", remedy.BOUND, summary), claim, edit)
         return
     meant = find_similar(name, [each.metadata.name for each in usable])
@@ -82,11 +82,11 @@ def _correct_class(view: View, claim: core_v1.PersistentVolumeClaim) -> Iterator
     if meant and volume is not None:
         summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"
         idea = remedy.Remedy("correct class", remedy.BOUND, summary, partial(_set_volume_class, volume, meant))
-        yield replace(remedy.with_object_change(idea, claim, partial(_set_claim_class, meant)), changes=())
+        yield replace(remedy.with_object_change(idea, claim, partial(_set_storage_class, meant)), changes=())
     elif meant and not storage.is_from_claim_template(view.subject.source, claim.metadata.name):
         summary = f"correct the StorageClass of claim {full_name(claim)} from {name} to {meant}"
         idea = remedy.Remedy("correct class", remedy.BOUND, summary, caveat=remedy.CLAIM_CAVEAT)
-        yield remedy.with_object_change(idea, claim, partial(_set_claim_class, meant), is_immutable=True)
+        yield remedy.with_object_change(idea, claim, partial(_set_storage_class, meant), is_immutable=True)
     for model in [each for each in usable if each.provisioner != facade.NO_PROVISIONER][:1]:
         made = copy_of(model)
         made.metadata = ObjectMeta(name=name)
@@ -95,7 +95,7 @@ def _correct_class(view: View, claim: core_v1.PersistentVolumeClaim) -> Iterator
         yield remedy.Remedy("create class", remedy.LARGE - 1, summary, put=(made,), changes=(change,))
 
 
-def _set_claim_class(wanted: str, claim: core_v1.PersistentVolumeClaim) -> None:
+def _set_storage_class(wanted: str, claim: core_v1.PersistentVolumeClaim) -> None:
     claim.spec.storage_class_name = wanted
 
 

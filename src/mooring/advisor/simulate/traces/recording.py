@@ -232,7 +232,7 @@ class Pseudonyms:
         spec, meta = tree.get("spec", {}), tree.get("metadata", {})
         kept = {name: self._anonymize(spec[name], name) for name in _POD_SPEC if name in spec}
         for group in ("containers", "initContainers"):
-            kept[group] = [self._container(each, index) for index, each in enumerate(spec.get(group, []))]
+            kept[group] = [self._anonymize_container(each, index) for index, each in enumerate(spec.get(group, []))]
         kept["schedulerName"] = spec.get("schedulerName", "")
         owners = [
             {**each, "name": self.name(each["name"], "owner"), "uid": self.name(each.get("uid", ""), "uid")}
@@ -241,7 +241,7 @@ class Pseudonyms:
         metadata = {
             "name": self.name(meta["name"], "pod"),
             "namespace": self.name(meta["namespace"], "namespace"),
-            "labels": self._labels(meta.get("labels", {})),
+            "labels": self._anonymize_labels(meta.get("labels", {})),
             "ownerReferences": owners,
         }
         whole = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": kept, "status": {"phase": "Pending"}}
@@ -253,7 +253,7 @@ class Pseudonyms:
             "unschedulable": tree.get("unschedulable", False),
             "taints": self._anonymize(tree.get("taints", []), ""),
         }
-        labels = self._labels(node.metadata.labels)
+        labels = self._anonymize_labels(node.metadata.labels)
         name = self.name(node.metadata.name, "node")
         if "kubernetes.io/hostname" in labels:
             labels["kubernetes.io/hostname"] = self._pseudonym_of_word(node.metadata.labels["kubernetes.io/hostname"])
@@ -265,7 +265,7 @@ class Pseudonyms:
             status=node.status,
         )
 
-    def _container(self, tree: Mapping[str, Any], index: int) -> dict[str, Any]:
+    def _anonymize_container(self, tree: Mapping[str, Any], index: int) -> dict[str, Any]:
         kept = {name: tree[name] for name in ("resources", "restartPolicy") if name in tree}
         ports = [{key: value for key, value in port.items() if key != "name"} for port in tree.get("ports", [])]
         return kept | {"name": f"c{index}", "image": self._pseudonym_of_word(tree.get("image", "")), "ports": ports}
@@ -273,24 +273,24 @@ class Pseudonyms:
     def _anonymize(self, tree: Any, key: str) -> Any:
         if isinstance(tree, dict):
             if key in ("nodeSelector", "matchLabels"):
-                return self._labels(tree)
+                return self._anonymize_labels(tree)
             return {name: self._anonymize(value, name) for name, value in tree.items()}
         if isinstance(tree, list):
             return [self._anonymize(each, key) for each in tree]
         if not isinstance(tree, str):
             return tree
         if key in ("key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys"):
-            return self._key(tree)
+            return self._anonymize_key(tree)
         if key == "nodeName":
             return self.name(tree, "node")
         if key == "namespaces":
             return self.name(tree, "namespace")
         return self._pseudonym_of_word(tree) if key in ("value", "values") else tree
 
-    def _labels(self, labels: Mapping[str, str]) -> dict[str, str]:
-        return {self._key(key): self._pseudonym_of_word(value) for key, value in labels.items()}
+    def _anonymize_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
+        return {self._anonymize_key(key): self._pseudonym_of_word(value) for key, value in labels.items()}
 
-    def _key(self, key: str) -> str:
+    def _anonymize_key(self, key: str) -> str:
         return key if _KUBERNETES.fullmatch(key) else self.name(key, "key")
 
     def _pseudonym_of_word(self, text: str) -> str:

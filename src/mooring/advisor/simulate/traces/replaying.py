@@ -113,7 +113,7 @@ class Replay:
         self._came: dict[str, int] = {}
         """The event numbers of pods by key, and of nodes by name, for checkpoints."""
         self._nodes_came: dict[str, int] = {}
-        self._scheduling = Scheduling(self.world, self._progress)
+        self._scheduling = Scheduling(self.world, self._notify_progress)
         self._applying = ChangeApplier(self.world)
         self._time = TimePassing(self.world, self._schedule_pods)
         self.world.begin(keep_pending=False)
@@ -281,7 +281,7 @@ class Replay:
         if arrived:
             self.meter.extend_curves()
         if not self.events % _REPORT_EVERY:
-            self._progress()
+            self._notify_progress()
 
     def _apply_event(self, event: Event, number: int) -> SimulatedPod | None:
         world = self.world
@@ -355,7 +355,7 @@ class Replay:
         first = f"{who} at {self.world.clock.monotonic():g} s"
         self.tally.odd.setdefault(what, InvalidEvents(first)).number += 1
 
-    def _progress(self) -> None:
+    def _notify_progress(self) -> None:
         if self._report_progress is not None:
             running = self.world.running
             waiting = len(self.world.pods) - running
