@@ -19,7 +19,7 @@ STATE_TAINTS = "node.kubernetes.io/"
 
 
 class ValueUse(NamedTuple):
-    """The number of nodes that have one value (of a label, say), and the name of one of these nodes."""
+    """The number of nodes that have one value (of a label, say), and the name of one such node."""
 
     nodes: int
     node: str

@@ -55,7 +55,7 @@ class PodEffectFinder:
         return self._effect_on_pending(pod)
 
     def affected_pods(self) -> Iterator[tuple[Pod, PodEffect]]:
-        """Yield the pods that the target flags evict or leave unschedulable, including pods without gated fields."""
+        """Yield pods that are evicted or stay pending once components run with the audit's target flags, and why."""
         if self._has_same_rules:
             return
         for pod in self.snapshot.all(Pod):

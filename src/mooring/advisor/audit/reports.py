@@ -173,7 +173,7 @@ def format_steps(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
 
 
 def format_rehearsal(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) -> Iterator[str]:
-    """Yield the lines for the results of a rehearsal; none if there was no rehearsal."""
+    """Yield report lines on the trial of the target flags on a copy of the cluster; none if there was no trial."""
     if rehearsal is None:
         return
     yield ""

@@ -75,7 +75,7 @@ def _escape_pointer(key: str) -> str:
 
 
 def kubectl_command(*words: str, namespace: str = "") -> str:
-    """Return a kubectl command line, quoted for a shell."""
+    """Return a kubectl command line from its arguments (the verb first), with the namespace, quoted for a shell."""
     scope = ["-n", namespace] if namespace else []
     return shlex.join(["kubectl", *words[:1], *scope, *words[1:]])
 

@@ -53,7 +53,7 @@ _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 @dataclass(order=True)
 class _RemedyCombination:
-    """Remedies to try together on one node; smaller ideas are tried first."""
+    """Remedies to try together on one node; combinations of fewer and smaller remedies are tried first."""
 
     steps: int
     size: int
@@ -190,7 +190,7 @@ class Search:
     def _queue_remedies(
         self, idea: _RemedyCombination, view: View, node: str, statuses: Sequence[Status], is_global: bool
     ) -> None:
-        """Queue the idea with each remedy for a node's first rejection, except of a family that it already has."""
+        """Queue `idea` plus each remedy for a node's first rejection, unless it has a remedy of that `family`."""
         for remedy in remedies_for(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
                 self._queue_idea((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
@@ -234,7 +234,7 @@ def _families_of(chosen: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 def _only_corrects(chosen: Sequence[Remedy]) -> bool:
-    """Return whether every one of these remedies only corrects a misspelling."""
+    """Return whether every remedy in `chosen` only corrects a misspelling."""
     return all(each.family.startswith("correct ") for each in chosen)
 
 

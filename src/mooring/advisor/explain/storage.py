@@ -280,7 +280,7 @@ def _driver_hint(view: View, provisioner: str) -> str:
 
 
 def restrictions_cause(view: View, infos: Sequence[facade.NodeInfo]) -> Cause | None:
-    """Return the cause if another pod uses a ReadWriteOncePod claim or (on these nodes) a disk of the pod, or None."""
+    """Return the cause if another pod uses the pod's ReadWriteOncePod claim or its disk on a node; else None."""
     if held := one_pod_holders(view):
         text = "the pod's claim may be used by one pod only (ReadWriteOncePod)"
         return Cause("ClaimInUse", f"{text}, and {wording.join_pod_names(held)} uses it")
@@ -290,7 +290,7 @@ def restrictions_cause(view: View, infos: Sequence[facade.NodeInfo]) -> Cause | 
 
 
 def binding_cause(view: View) -> Cause | None:
-    """Return the cause if a volume of the pod, or the class of an unbound claim, excludes the nodes left, else None."""
+    """Return why volumes or an unbound claim exclude all nodes that other filters pass; None if none can."""
     for claim in volume_claims_of(view):
         volume = volume_of(view, claim)
         if volume is not None and volume.spec.node_affinity is not None:

@@ -88,19 +88,19 @@ class Subject:
         return self.given or self.pod
 
     def with_edited_pod(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
-        """Return a copy with the pod's spec edited, also in the source; None if the edit finds nothing to change."""
+        """Return a copy with the spec edited in `pod` and in `source`; None if the edit finds nothing to change."""
         pod, source = copy_of(self.pod), copy_of(self.source)
         holder: Any = reduce(getattr, self.path, source)
         return replace(self, pod=pod, source=source) if edit(pod.spec) and edit(holder.spec) else None
 
     def with_edited_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
-        """Return a copy with the source edited but not the pod; None if the edit finds nothing to change."""
+        """Return a copy with the manifest or workload edited, but not the pod; None if nothing is to change."""
         source = copy_of(self.source)
         return replace(self, source=source) if edit(source) else None
 
 
 def set_fields(**fields: Any) -> Callable[[Any], bool]:
-    """Return a function that sets fields of the object that it is given, and returns True."""
+    """Return an edit: a function that sets fields of its argument, and returns True because it changes something."""
 
     def edit(spec: Any) -> bool:
         for name, value in fields.items():

@@ -29,7 +29,7 @@ _VERBS = {
 
 
 def retry_events(profile: Profile, plugins: Iterable[str]) -> list[str]:
-    """Return as phrases the events after which pods that these plugins rejected are retried: `a node is added`."""
+    """Return as phrases the events after which pods rejected by the given plugins are retried: `a node is added`."""
     wanted, verbs = set(plugins), dict[str, dict[str, None]]()
     for plugin in profile.plugins:
         if plugin.name in wanted:

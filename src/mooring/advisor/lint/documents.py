@@ -45,7 +45,7 @@ def split_pieces(text: str) -> list[Piece]:
 
 
 def batch_pieces(found: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-    """Yield batches of consecutive pieces with about 128 KiB of text, each the work of a process at a time."""
+    """Yield batches of consecutive parts of a file, about 128 KiB each: a worker process's task."""
     start = length = 0
     for end, piece in enumerate(found, 1):
         length += len(piece.text)
@@ -96,7 +96,7 @@ def _yaml_pieces(text: str) -> Iterator[Piece]:
 
 
 def parse_trees(piece: str) -> list[Any]:
-    """Parse the YAML documents of a piece into dicts and lists, without empty ones. Raise `DecodeError`."""
+    """Parse the YAML documents of a text into dicts and lists; skip empty ones. Raise `DecodeError` on bad YAML."""
     return [document.tree for document in codec.read_yaml(piece, max_bytes=len(piece))]
 
 

@@ -68,7 +68,7 @@ def truth_frequency(subject: Subject, expression: str) -> TruthFrequency:
 
 
 def never_matches(expression: str) -> bool:
-    """Return whether an expression over nodes is certainly true for no node."""
+    """Return whether a CEL expression over a node is proven false for every possible node; False if unknown."""
     return truth_frequency("node", expression) is TruthFrequency.NEVER
 
 

@@ -53,7 +53,7 @@ class Linter:
             return self.lint_pieces(file, documents.split_pieces(text))
 
     def lint_pieces(self, file: str, pieces: Iterable[Piece]) -> Report:
-        """Lint pieces of one file; return the report. The caller wraps this in `without_logs`."""
+        """Lint parts (YAML documents) of one file; return the report. The caller wraps this in `without_logs`."""
         report = Report()
         for piece in pieces:
             linted = self._cached.get(piece.text)

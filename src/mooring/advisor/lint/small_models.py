@@ -148,7 +148,7 @@ class Model:
     # -- trying
 
     def truth_frequency(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> TruthFrequency:
-        """Evaluate `holds` on all distinguishable inputs; return for which it is true, unknown if they are too many."""
+        """Evaluate `holds` on all distinguishable inputs; return for which it is true, unknown for too many inputs."""
         if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
             return TruthFrequency.UNKNOWN
         choices = [list(_values_to_try(slot, mentioned)) for slot, mentioned in self._slots.items()]
@@ -180,7 +180,7 @@ def _slot_of(expr: Expr) -> Slot | None:
 
 
 def _record_operand(expr: Expr, mentioned: _MentionedValues, slots: set[Slot], *, is_version: bool) -> None:
-    """Record an operand of a comparison: a constant in `mentioned`, a label or field in `slots`."""
+    """Record an operand of a comparison: a constant in `mentioned`, a label or field (an input) in `slots`."""
     slot = _slot_of(expr)
     if slot is not None:
         slots.add(slot)

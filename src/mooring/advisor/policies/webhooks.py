@@ -43,7 +43,7 @@ class CalledWebhooks:
         }
 
     def called_for(self, attributes: Attributes) -> list[CalledWebhook]:
-        """Return the webhooks that the server would call for a write with these attributes."""
+        """Return the webhooks that the server would call for a write request with the given attributes."""
         if attributes.is_exempt:
             return []
         found = []

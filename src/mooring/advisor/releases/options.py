@@ -185,7 +185,7 @@ class Crossing:
         return self._plans.get(served.definition) if served.releases.has(self.end) else None
 
     def is_on(self, gates: tuple[str, ...], version: Version) -> bool:
-        """Return whether one of these feature gates is on in a release; True if there are none."""
+        """Return whether one of the feature gates is on in a release; True if no gate is given."""
         return not gates or any(self._is_gate_on_in(gate, version) for gate in gates)
 
     def _is_gate_on_in(self, name: str, version: Version) -> bool:

@@ -136,7 +136,7 @@ def _improve_by_local_search(search: "_Search", best: _Attempt) -> None:
 
 
 def _simulate_removals(snapshot: Snapshot, settings: Settings, attempt: _Attempt) -> _Attempt:
-    """Simulate all removals together; turn those that block a drain or leave a running pod pending into obstacles."""
+    """Simulate all removals together; make a node whose drain is blocked, or leaves a pod pending, an obstacle."""
     removals, obstacles = attempt.removals, dict(attempt.obstacles)
     while removals:
         names = tuple(each.node for each in removals)

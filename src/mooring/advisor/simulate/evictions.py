@@ -111,7 +111,7 @@ class Drains:
         return self._next
 
     def run(self) -> None:
-        """Evict the pods of the nodes that are being drained; list those that budgets protect in `refused`."""
+        """Evict the pods of the nodes that are being drained; list pods that budgets protect in `refused`."""
         self.refused = {}
         for node in self._nodes:
             for pod in self._world.pods_on(node):

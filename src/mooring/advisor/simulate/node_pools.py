@@ -143,7 +143,7 @@ def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
 
 
 async def read_pool_objects(client: Client) -> list[RawObject]:
-    """Read the objects of Karpenter and the status ConfigMap of cluster-autoscaler, which snapshots leave out."""
+    """Read from the server Karpenter's objects and cluster-autoscaler's status ConfigMap; snapshots lack them."""
     path = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
     status = await _get_json(client, path)
     trees = [{"apiVersion": "v1", "kind": "ConfigMap", **status}] if status else []
@@ -309,7 +309,7 @@ def _evaluate_pool(asked: Engine, pool: NodePool, pod: Pod, daemons: Sequence[Da
 
 
 def _put_instance(asked: Engine, node: Node, daemons: Iterable[DaemonSet], options: ConstraintOptions) -> list[Pod]:
-    """Add a new node to the engine, and the pods that DaemonSets run on it; return these pods."""
+    """Add a new node to the engine, and the pods that DaemonSets run on it; return the DaemonSet pods."""
     asked.put(node)
     pods = []
     for each in daemons:
@@ -387,7 +387,7 @@ class Autoscaler:
                 self.added.append((now + pool.ready_seconds, node.metadata.name, pool.name))
 
     def _pack_pods(self, pool: NodePool, pods: list[Pod], most: int) -> tuple[list[Node], list[Pod]]:
-        """Fit pods onto up to `most` new nodes of a pool; return these nodes, and the pods that fit on none."""
+        """Fit pods onto up to `most` new nodes of a pool; return the new nodes, and the pods that fit on none."""
         engine = self._world.engine
         owners = (owner.object for owner in self._world.workloads.list_all())
         daemons = [each for each in owners if isinstance(each, DaemonSet)]

@@ -68,7 +68,7 @@ def infer_template(pod: Pod) -> PodTemplateSpec:
 
 
 def slot_of(owner: OwnerReference, pod: Pod) -> str:
-    """Return the slot of a pod in its workload: ordinal, index or node; empty if pods are interchangeable."""
+    """Return what identifies a pod within its workload: ordinal, index or node; empty if pods are interchangeable."""
     if owner.kind == "StatefulSet":
         return pod.metadata.name.rpartition("-")[2]
     if owner.kind == "DaemonSet":

@@ -235,7 +235,7 @@ class World:
         return [] if info is None else [self.pods[key] for key in info.placed if key in self.pods]
 
     def put_node(self, node: Node) -> None:
-        """Add or update a node; run taint evictions, DaemonSets and waiting pods that this concerns."""
+        """Add or update a node; run taint evictions and DaemonSets for it, and wake pending pods that it may help."""
         self._node_versions += 1
         meta = structs.replace(
             node.metadata,

@@ -56,7 +56,7 @@ class ClusterLookups(NoCluster):
         return self._rules.security_labels(namespace)
 
     def quota_refusal(self, obj: Resource) -> str:
-        """Return why the quotas of its namespace refuse one more object like this one; empty if they allow it."""
+        """Return why the quotas of its namespace refuse the creation of `obj`; empty if they allow it."""
         return self._rules.count_room_for(obj, 1)[1]
 
     def priority_class(self, name: str) -> Priority | None:

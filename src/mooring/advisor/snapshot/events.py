@@ -1,4 +1,4 @@
-"""Read Warning events: those about one pod on demand, and those of controllers that cannot create pods for snapshots.
+"""Read Warning events: about one pod, on demand, and, for snapshots, of controllers that cannot create pods.
 
 A snapshot contains only events with the reason `FailedCreate`: StatefulSets, DaemonSets and Jobs report a refused pod
 nowhere else.

@@ -218,7 +218,7 @@ class _NodeRollout:
         self._notify_progress()
 
     def _advance_drains(self) -> bool:
-        """Finish the drains of empty nodes and begin those of others; return whether any began or finished."""
+        """Finish the drains of empty nodes and begin further drains; return whether any began or finished."""
         changed = False
         self._count_evictions()
         for each in list(self._active):
@@ -420,7 +420,7 @@ class _NodeRollout:
         return tuple(Pending(workload=name, pods=count, message=text) for (name, text), count in found.items())
 
     def _collect_interruptions(self) -> tuple[Interruption, ...]:
-        """Return the workloads that had no ready pod at times during the drains, those that stay down first."""
+        """Return the workloads that had no ready pod at times during the drains; workloads that stay down first."""
         found = [
             Interruption(name, len(times), max(times))
             for name, times in self._outages.items()

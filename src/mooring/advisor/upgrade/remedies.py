@@ -98,7 +98,7 @@ class RemedySearch:
                 yield Remedy(problem.text, change.command, change.effect, is_verified=number in solved)
 
     def _find_blocking_budgets(self) -> Iterator[_Problem]:
-        """Yield a problem for each set of budgets that block a drain to its end, those that block most nodes first."""
+        """Yield a problem for each set of budgets that block a drain to its end, most blocked nodes first."""
         blocked: dict[tuple[str, ...], list[Block]] = {}
         for block in self.rollout.blocks:
             if block.is_final:
@@ -194,7 +194,7 @@ class RemedySearch:
 
 
 def _no_budget_blocks(namespace: str, names: frozenset[str], played: Rollout) -> bool:
-    """Return whether a simulated rollout has no drain that is given up because of these budgets."""
+    """Return whether, in a simulated rollout, no drain is given up because of one of the budgets."""
     blocked = (_budgets_of(block) for block in played.blocks if block.is_final)
     return not any(each[0] == namespace and names & set(each[1:]) for each in blocked)
 

@@ -396,7 +396,7 @@ class Cluster:
         return [changed for changed, is_other in is_changed.items() if is_other]
 
     def build_placed_pod(self, pod: Pod, node_name: str) -> PlacedPod:
-        """Build the `PlacedPod` of a pod, which `place` accepts."""
+        """Build the `PlacedPod` of a pod on a node, without placing it; `place` accepts it."""
         signature = self.signatures.signature_of(pod)
         is_terminating = pod.metadata.deletion_timestamp is not None
         return PlacedPod(pod, signature, node_name, (group_of(pod, signature), is_terminating))

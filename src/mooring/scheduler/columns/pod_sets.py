@@ -89,7 +89,7 @@ class PodSets:
         return len(self._sets)
 
     def pod_set(self, *choices: PodChoice) -> PodSet:
-        """Return the set of placed pods that all selections match; the same object for the same selections."""
+        """Return the set of placed pods that all choices select, kept current; one object for equal choices."""
         found = self._sets.get(choices)
         if found is None:
             found = self._sets[choices] = PodSet(choices)
@@ -207,7 +207,7 @@ class TermOwners:
         return frozenset(self._topology_keys[kind])
 
     def find_selecting(self, kinds: Container[TermKind], namespace: str, labels: Mapping[str, str]) -> list[OwnedTerm]:
-        """Return the terms of some kinds that select pods with these labels."""
+        """Return the affinity terms of some kinds that select pods with the given labels."""
         found = [term for term in self._index.find_candidates(namespace, labels) if term.key.kind in kinds]
         own = self._namespaces.get(namespace, {}) if found else {}
         return [term for term in found if term.key.term.matches(namespace, labels, own)]

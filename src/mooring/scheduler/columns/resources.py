@@ -145,7 +145,7 @@ class ResourceColumns:
         return np.array([self.usage_of(signature) for signature in numbers]).T[:, places]
 
     def invalidate(self) -> None:
-        """Invalidate all caches of values derived from these columns."""
+        """Invalidate all caches of values derived from the resource columns."""
         self.layout += 1
 
     def grow(self, capacity: int) -> None:

@@ -64,7 +64,7 @@ class SelectorIndex(Generic[T]):
             self._keys = {}  # a dict does not shrink by itself
 
     def find_candidates(self, namespace: str, labels: Mapping[str, str]) -> list[T]:
-        """Return the items that may select pods with these labels, each once."""
+        """Return the items whose selectors may select pods with the given labels, each once."""
         found: list[T] = []
         for name in (namespace, None):
             buckets = self._buckets.get(name)

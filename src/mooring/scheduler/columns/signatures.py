@@ -377,7 +377,7 @@ class SignatureTable:
         return signature
 
     def distinguish_by(self, keys: Iterable[str]) -> bool:
-        """Include labels with these keys in signatures from now on; return whether any key is new.
+        """Include labels with the given keys in signatures from now on; return whether any key is new.
 
         Existing signatures stay unchanged: a pod with such a label gets another signature at its next lookup.
         """

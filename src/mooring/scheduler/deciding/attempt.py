@@ -137,7 +137,7 @@ class Attempts:
             self._plugins["Permit", name] = pair_with_names(profile.permit)
 
     def schedule(self, queued: QueuedPod, pod: Pod, begun: float, *, until: float = inf) -> bool:
-        """Try to schedule a pod; return whether the next one must wait for the deletion of this one's victims.
+        """Try to schedule a pod; return whether the next pod must wait until this pod's victims are deleted.
 
         Raise UnfinishedError, with nothing done, if the pod's conditions are still being evaluated at `until`.
         """
@@ -178,7 +178,7 @@ class Attempts:
             self.requeue_rejected(assumed, status)
 
     def _run_plugins(self, point: str, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
-        """Run Reserve or Permit plugins; return the first rejection or success. Add those that wait to `timeouts`."""
+        """Run Reserve or Permit plugins; return the first rejection or success. Add plugins that wait to `timeouts`."""
         profile = assumed.profile.name
         started = begun = perf_counter()
         status = SUCCESS

@@ -90,7 +90,7 @@ class Budgets:
 
 
 class DryRun(msgspec.Struct, frozen=True, eq=False):
-    """The victims and costs of preemption on several nodes, by a node's index in the list of these nodes."""
+    """The victims and costs of preemption on a list of nodes, by a node's index in the list."""
 
     refused: dict[int, Status]
     """By node index, the reason why preemption does not help even if all pods of lower priority are evicted."""
@@ -343,7 +343,7 @@ class NodeCosts:
         return self._cluster.resources.allocatable.take(rows, axis=1), used
 
     def find_cheapest_row(self, rows: NDArray[np.intp]) -> int:
-        """Return the node row with the lowest cost, the first among equals."""
+        """Return, of some node rows, the one with the lowest preemption cost, the first among equals."""
         parts = self._parts.take(rows, axis=1)
         is_least = np.logical_and.reduce(parts == np.minimum.reduce(parts, axis=1, keepdims=True))
         if is_least.any():  # often one is best in every part

@@ -86,7 +86,7 @@ class _SignatureEntry:
         filters: Sequence[tuple[PlannedPlugin, FilterVector]],
         scores: Sequence[tuple[PlannedPlugin, ScoreVector]],
     ) -> None:
-        """Set `filters`, `scores` and the plugins to call for every pod, for pods with the spec of this one.
+        """Set `filters`, `scores` and the plugins to call for every pod, for pods with the spec of `pod`.
 
         `filters` and `scores` are the plugins that read the pod itself, with the vector of one that accepts all nodes.
         """
@@ -194,7 +194,7 @@ class Evaluator:
     # -- evaluating
 
     def evaluate(self, pod: PodInfo, expected: NominatedPods | None, *, needs_points: bool) -> PodEvaluation:
-        """Filter and score all nodes for a pod. `expected` are nominated pods for which room must be left.
+        """Filter and score all nodes for a pod. Room is reserved for `expected`, the nominated pods.
 
         A single feasible node is chosen without scoring, unless the caller needs scores.
         """

@@ -116,7 +116,7 @@ class FilterVector(Vector):
         return status_of(code, verdicts.reasons, self.name) if verdicts is not None and code else fwk.SUCCESS
 
     def may_apply_after(self, signatures: Iterable[PodSignature]) -> bool:
-        """Return whether the plugin, which skips this pod now, may apply once pods with these signatures are placed."""
+        """Return whether placing other pods, with these signatures, may make a skipped plugin apply to the pod."""
         return any(self.use.plugin.may_apply_after(signature) for signature in signatures)
 
     def passes(self, row: int) -> bool:
@@ -159,7 +159,7 @@ class FilterVector(Vector):
     # -- how
 
     def status_of(self, code: int) -> fwk.Status:
-        """Return the status that a verdict code stands for."""
+        """Return the status (code and reasons) for an integer from `codes`, which holds one for each node row."""
         if self._statuses is None:
             self._statuses = {}
         found = self._statuses.get(code)

@@ -113,7 +113,7 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: NominatedP
 def find_refusals(
     evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: Amounts, used: Amounts, fits: Mask
 ) -> dict[int, Status]:
-    """Return, by node index, why the pod would not fit with the given used amounts; clear these nodes in `fits`."""
+    """Return, by node index, why the pod would not fit with the given used amounts; clear `fits` for such nodes."""
     found: dict[int, Status] = {}
     for vector in evaluation.filters:
         ok = vector.fits_with(rows, allocatable, used)

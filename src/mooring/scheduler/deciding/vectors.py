@@ -104,7 +104,7 @@ class Meter:
 
 
 class Vector(Derived):
-    """A plugin's results with a value for each node row, and the log of their changes.
+    """A plugin's verdicts or scores, one for each node row, and the log that says which node rows changed.
 
     Node rows are evaluated again when an input that the plugin declares has changed.
     """

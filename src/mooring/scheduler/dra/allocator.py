@@ -346,7 +346,7 @@ def _matches_all(selectors: Sequence[DeviceSelector], device: PooledDevice, whos
 
 
 def _consumed_capacities(device: PooledDevice, requested: Amounts) -> dict[str, Quantity] | None:
-    """Return the amount of each of a device's capacities that a request takes; None when the device has too little."""
+    """Return how much of each device capacity a request takes; None if one is missing or its total too small."""
     wanted: dict[str, Quantity] = {}
     for name, amount in requested.items():
         own = _find_capacity_name(device, name)

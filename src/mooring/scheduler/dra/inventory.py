@@ -115,7 +115,7 @@ class Inventory:
         return found
 
     def mark_devices_changed(self, devices: Iterable[DeviceId]) -> None:
-        """Make search results stale on all nodes of the pools of these devices, which were allocated or freed."""
+        """Make search results stale on all nodes that can use a pool with one of these allocated or freed devices."""
         keys = {(device.driver, device.pool) for device in devices}
         self.now += bool(keys)
         for key in keys:

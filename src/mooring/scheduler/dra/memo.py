@@ -66,7 +66,7 @@ class DeviceSearchCache:
         self._known: OrderedDict[bytes, SearchResults] = OrderedDict()
 
     def results_for(self, wanted: Sequence[Wanted]) -> SearchResults:
-        """Return the cached results for claims with these requests; some are stale until `evaluate` is called."""
+        """Return the cached results for claims with the given requests; some are stale until `evaluate` is called."""
         specs = [entry.claim.spec for entry in wanted]
         key = codec.encode((specs, self._cluster.changed_at(DeviceClass)))
         found = self._known.get(key)

@@ -49,7 +49,7 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def is_overdue(claim: ResourceClaim, now: datetime, seconds: float) -> bool:
-    """Return whether a claim with binding conditions was allocated more than `seconds` ago."""
+    """Return whether a claim has binding conditions and was allocated more than `seconds` ago."""
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not has_binding_conditions(claim):
         return False

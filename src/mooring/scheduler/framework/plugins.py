@@ -173,7 +173,7 @@ class FilterPlugin(Generic[S]):
         raise NotImplementedError
 
     def may_apply_after(self, _shape: PodSignature) -> bool:
-        """Return whether the plugin, if it skips a pod now, may apply once a pod with the given signature is placed."""
+        """Return whether placing another pod, of this signature, may make the plugin apply to a pod that it skips."""
         return True
 
     def fits_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:

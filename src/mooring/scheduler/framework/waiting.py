@@ -64,7 +64,7 @@ class WaitingPods:
         return self._pods.get(key)
 
     def add(self, pod: Pod, timeouts: Mapping[str, float]) -> WaitingPod:
-        """Make a pod wait for these plugins, each with a timeout in seconds; `wait_for_decision` must follow."""
+        """Make a pod wait for Permit plugins, each with a timeout in seconds; `wait_for_decision` must follow."""
         waiting = self._pods[pod_key(pod)] = WaitingPod(pod, timeouts)
         return waiting
 

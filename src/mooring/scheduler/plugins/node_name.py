@@ -1,4 +1,4 @@
-"""NodeName: rejects all nodes except the one in `spec.nodeName`."""
+"""NodeName: rejects all nodes except the one in `spec.nodeName`; rejects none if that is unset."""
 
 from collections.abc import Sequence
 

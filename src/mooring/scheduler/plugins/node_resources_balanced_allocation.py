@@ -1,6 +1,6 @@
 """NodeResourcesBalancedAllocation: scores nodes higher where the pod makes the use of resources more balanced.
 
-75 points if the pod makes no difference, 50 if it turns a balanced node into an unbalanced one, 100 for the opposite.
+The score is 75 if the pod does not change the balance, at least 50 if it worsens it, at most 100 if it improves it.
 """
 
 from functools import partial

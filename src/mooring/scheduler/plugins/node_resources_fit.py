@@ -68,7 +68,7 @@ class NodeResourcesFitArgs(Object):
 
 
 class _RequestedResources(StateCache[fwk.Verdicts]):
-    """The requested amounts of a pod signature, compared with what nodes have left."""
+    """The requested amounts of a pod signature, compared with the free amounts of nodes."""
 
     def __init__(self, columns: ResourceColumns, asked: dict[str, int], nodes: fwk.Mask) -> None:
         self._nodes = nodes

@@ -46,7 +46,7 @@ class _CountedConstraint:
         self._number_of_codes = 0
 
     def count_on(self, nodes: fwk.Mask, domains: NDArray[np.intp]) -> None:
-        """Count only the pods on these nodes, which are in these domains."""
+        """Count only the pods on the given nodes, which are in `domains`."""
         self.counts = self.pods.by_domain(self.topology, nodes)
         self._number_of_codes = len(self.topology.values)
         self._domains = domains
@@ -275,7 +275,7 @@ class PodTopologySpread(fwk.FilterPlugin[_HardConstraints], fwk.ScorePlugin[_Sof
         return fwk.PreFilterResult(_HardConstraints(cluster, pod.signature, self._rules))
 
     def may_apply_after(self, _signature: PodSignature) -> bool:
-        """Return False: the plugin is left out only if the pod has no constraints, which placed pods cannot change."""
+        """Return False: the plugin skips a pod only if it has no constraints, which placed pods cannot change."""
         return False
 
     def refresh(self, state: _HardConstraints) -> Derived | fwk.Input:

@@ -272,18 +272,18 @@ class SchedulingQueue:
         self._held[key] = plugin
 
     def hold_until(self, key: str, victim: str) -> None:
-        """Hold a preempting pod until this last victim is terminating; the others are deleted."""
+        """Hold a preempting pod until its last victim is terminating; the other victims are deleted already."""
         if key in self._held:
             self._last_victims[key] = victim
             self._held_until.setdefault(victim, {})[key] = None
 
     def note_victim_terminating(self, victim: str) -> None:
-        """Release the pods that are held until this victim is terminating, so that its deletion wakes them."""
+        """Release the preempting pods that are held until `victim` is terminating, so that its deletion wakes them."""
         for key in list(self._held_until.get(victim, ())):
             self.release(key)
 
     def release(self, key: str, *, wake: bool = False) -> None:
-        """Stop holding a preempting pod: its last victim's deletion wakes it or, with `wake`, it is active at once."""
+        """Stop holding a preempting pod. A victim's deletion will wake it; `wake` it now if none will follow."""
         self._forget_hold(key)
         queued = self._unschedulable.take(key)
         if queued is None:

@@ -46,7 +46,7 @@ def pod_volumes(
     to_provision: Sequence[PersistentVolumeClaim],
     node_name: str,
 ) -> PodVolumes:
-    """Return the volumes and claims to write, given those matched and the claims to provision for on a node."""
+    """Return the writes for a node: matched volumes with a claimRef, claims to provision with the selected node."""
     return PodVolumes(
         tuple((_reserve_volume(volume, claim), claim) for volume, claim in matches),
         tuple(

@@ -37,7 +37,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def match_claims(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, capacity: int) -> list[Choice]:
-    """Return for each claim, the smallest first, the group of volumes that it would get one of on each node.
+    """Return for each claim, the smallest first, the group of volumes from which it would get one, on each node.
 
     No volume is given to two claims on the same node.
     """

@@ -100,7 +100,7 @@ def _find_capacity(class_name: str, wanted: Quantity, cluster: Cluster, capacity
 
 
 def volume_limit(entry: CSIStorageCapacity) -> Quantity | None:
-    """Return the largest volume that can be provisioned: the driver's limit, the capacity that is left, or None."""
+    """Return the largest volume size: the driver's limit, or else its free capacity; None if it reports neither."""
     return entry.maximum_volume_size if entry.maximum_volume_size is not None else entry.capacity
 
 

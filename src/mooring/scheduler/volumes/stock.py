@@ -85,7 +85,7 @@ class Group:
                 yield volume
 
     def select_volumes(self, selector: Selector) -> "Group":
-        """Return a group of only those volumes that a claim's label selector selects."""
+        """Return a copy of this group of equal volumes with only those that a claim's label selector selects."""
         found = Group(self.key, len(self.counts))
         for volume, rows in self.volumes.values():
             if selector.matches(volume.metadata.labels):

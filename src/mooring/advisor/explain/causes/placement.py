@@ -48,7 +48,7 @@ Describe = Callable[["Placement", Sequence[NodeInfo]], Cause | None]
 
 
 def scheduling_gate_cause(pod: Pod) -> Cause:
-    """Return the cause for a pod with scheduling gates, with the controllers that remove these."""
+    """Return the cause for a pod with scheduling gates; it names the controllers that remove the gates."""
     names = [gate.name for gate in pod.spec.scheduling_gates]
     domains = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     owners = [_owner_of_gate(domain) for domain in domains]
@@ -111,7 +111,7 @@ class Placement:
     now: datetime
 
     def cause(self) -> Cause:
-        """Return the cause: the filter plugin that rejects all the nodes that the plugins before it have left."""
+        """Return the cause: the filter plugin that rejects every node that passed the plugins before it."""
         cluster = self.view.engine.cluster
         if not len(cluster):
             return Cause("NoNodes", "there are no nodes")

@@ -60,7 +60,7 @@ class Remedy:
 def with_object_change(
     idea: Remedy, before: T, change: Callable[[T], None], command: str = "", *, is_immutable: bool = False
 ) -> Remedy:
-    """Return the remedy `idea` with the change of an object, which is deleted and created again if immutable."""
+    """Add the change of an object to the remedy `idea`; an immutable object is deleted and created again."""
     after = copy_of(before)
     change(after)
     made = patches.recreate_change(before, after) if is_immutable else patches.patch_change(before, after, command)
@@ -96,7 +96,7 @@ def label_node(view: View, node: Node, labels: dict[str, str | None], *, caveat:
 
 
 def _find_selecting_pod(view: View, node: Node, keys: set[str]) -> str:
-    """Return the name of a pod on a node whose node selector uses one of these labels; empty if there is none."""
+    """Return the name of a pod on a node whose node selector uses one of the labels; empty if there is none."""
     info = view.engine.cluster.node(node.metadata.name) if keys else None
     for pod in info.pods if info is not None else ():
         entries = (entry for term in required_terms(pod.spec) for entry in term.match_expressions)

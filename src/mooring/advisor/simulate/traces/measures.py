@@ -126,7 +126,7 @@ class Meter(SimulationRecord):
             self.tally.asked[resource] = self.tally.asked.get(resource, 0) + amount
 
     def count_signature(self, pod: Pod, event: int, number: int) -> None:
-        """Add `number` to the count of pods identical to this one, which arrived with trace event `event`."""
+        """Add `number` to the count of pods identical to `pod`, which arrived with trace event `event`."""
         shape = self._world.engine.cluster.info(pod).signature
         self.shapes[shape] += number
         self.examples.setdefault(shape, (event, pod))

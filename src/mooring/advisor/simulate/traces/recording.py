@@ -36,7 +36,7 @@ _PIECE = 65536
 
 
 class Recorder:
-    """Converts the changes that informers report to trace events, and writes these."""
+    """Converts the changes that informers report to trace events, and writes the events."""
 
     def __init__(
         self, write: Callable[[Iterable[Event]], None], now: Callable[[], float], pseudonyms: "Pseudonyms | None" = None
@@ -62,7 +62,7 @@ class Recorder:
                     nodes.pop(name, None)
 
     def is_of_another_cluster(self, nodes: Iterable[Node]) -> bool:
-        """Return whether the recording continues an earlier one that has none of these nodes."""
+        """Return whether the recording continues an earlier one that has none of the given nodes."""
         known = self._tracker.nodes
         return bool(known) and all(self._name(node.metadata.name, "node") not in known for node in nodes)
 
