@@ -50,7 +50,7 @@ class Claims:
         if self._world.admission.admit(claim):
             return  # then its pod reports the missing claim
         claim.metadata.uid = uid_of("PersistentVolumeClaim", meta.namespace, meta.name)
-        storage = self._storage_class_of(claim)
+        storage = self._get_named_storage_class(claim)
         if storage is not None and storage.volume_binding_mode != "WaitForFirstConsumer":
             claim = self._provision_volume(claim, "") if storage.provisioner != NO_PROVISIONER else claim
         self._world.put_object(claim)
@@ -100,7 +100,7 @@ class Claims:
         self._world.put_object(claim)
         return name
 
-    def _storage_class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+    def _get_named_storage_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim.spec.storage_class_name
         return self._world.engine.cluster.objects(StorageClass).get(name) if name else None
 
@@ -129,7 +129,7 @@ class Claims:
 
     def _provision_volume(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
         meta = claim.metadata
-        storage = self._storage_class_of(claim)
+        storage = self._get_named_storage_class(claim)
         name = f"pvc-{meta.uid}"
         volume = PersistentVolume(
             api_version="v1",
