@@ -104,7 +104,7 @@ class BatchingTransport:
             if len(group) == 1 or not self.server_takes_batches:
                 await asyncio.gather(*map(self._send_alone, group))
                 return
-            batch, group[:] = _batch_request(group)
+            batch, group[:] = _make_batch_request(group)
             response = await self._transport.send(batch, max(each.timeout for each in group))
             if response.status in _NOT_OFFERED or response.status == _TOO_LARGE:
                 self.server_takes_batches = response.status == _TOO_LARGE
@@ -183,7 +183,7 @@ def _encode_body(request: Request) -> Request:
     return structs.replace(request, body=request.templated.encode())
 
 
-def _batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWrite]]:
+def _make_batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWrite]]:
     """Return the `POST /writes` request for some writes, and these writes in the order of its responses."""
     items: dict[object, tuple[Write, list[_PendingWrite]]] = {}
     known: dict[int, tuple[bytes, Row]] = {}

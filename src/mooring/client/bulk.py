@@ -143,7 +143,7 @@ class BulkBinding:
                 await self._client.bind_with(binding)
             else:
                 path = f"/api/v1/namespaces/{binding.metadata.namespace}/pods/{binding.metadata.name}/binding"
-                body = _as_protobuf(binding)
+                body = _encode_as_protobuf(binding)
                 await self._client.raw("POST", path, body=body, content_type=MEDIA_TYPE, accept=_ACCEPT)
         except (StatusError, TransportError) as error:
             failure = error
@@ -162,7 +162,7 @@ def _make_batch_write(namespace: str, template: bytes) -> Write:
     )
 
 
-def _as_protobuf(binding: Binding) -> bytes:
+def _encode_as_protobuf(binding: Binding) -> bytes:
     """Return a binding encoded as protobuf, which kube-apiserver decodes faster than JSON."""
     from mooring.api import protobuf_encoding  # noqa: PLC0415 - only upstream Kubernetes receives it
 

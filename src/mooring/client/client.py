@@ -458,7 +458,7 @@ class Client:
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
         """POST `obj`, such as an Eviction, to a subresource of the named `cls`; return the response as its type."""
         response = await self._post_subresource(self.kind(cls), name, namespace, subresource, obj)
-        return wire.decode_object(response, type(obj))
+        return wire.decode_response(response, type(obj))
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
         """Bind a pod to a node; raise Conflict if the pod is bound already. `BulkBinding` binds many at once."""
@@ -485,7 +485,7 @@ class Client:
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
         """Return the Scale of a workload: its desired and actual replicas."""
-        return wire.decode_object(
+        return wire.decode_response(
             await self._send("GET", self._build_path(self.kind(cls), namespace, name, "scale")), Scale
         )
 
@@ -498,7 +498,7 @@ class Client:
             spec=ScaleSpec(replicas=replicas),
         )
         path = self._build_path(self.kind(cls), namespace, name, "scale")
-        return wire.decode_object(await self._send("PUT", path, body=codec.encode(scale)), Scale)
+        return wire.decode_response(await self._send("PUT", path, body=codec.encode(scale)), Scale)
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
         """Request a token for a service account; return the TokenRequest, with the token in its `status.token`."""
@@ -567,8 +567,8 @@ class Client:
     def _decode(self, response: Response, cls: type[T]) -> T:
         kind = self._kinds.get(cls)
         if kind is None or kind.type is cls:
-            return wire.decode_object(response, cls)
-        return cast("T", self.scheme.convert(wire.decode_object(response, kind.type), self.scheme.hub(kind)))
+            return wire.decode_response(response, cls)
+        return cast("T", self.scheme.convert(wire.decode_response(response, kind.type), self.scheme.hub(kind)))
 
     async def _write_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None

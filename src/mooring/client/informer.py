@@ -253,12 +253,12 @@ class Informer(Generic[T]):
                         set_at = now()
                         silence.reschedule(set_at + _SILENT_SECONDS)
                     self._failures = 0
-                    await self._apply_in_chunks(events)
+                    await self._apply_events_in_chunks(events)
         except TimeoutError:
             raise DisconnectedError(f"the watch sent nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
         return has_events
 
-    async def _apply_in_chunks(self, events: list[WatchEvent[T]]) -> None:
+    async def _apply_events_in_chunks(self, events: list[WatchEvent[T]]) -> None:
         for begin in range(0, len(events), _MAX_EVENTS_AT_ONCE):
             if begin:
                 await asyncio.sleep(0)

@@ -127,7 +127,7 @@ class Watch(Generic[T]):
 
     def _decode_event(self, frame: _EventLine) -> WatchEvent[T]:
         if frame.type not in _EVENT_TYPES:
-            raise _error_in_line(frame)
+            raise _make_event_error(frame)
         obj = decode_item(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(cast("EventType", frame.type), obj)
 
@@ -149,7 +149,7 @@ def _drop_changes_before_deletion(events: list[WatchEvent[T]]) -> list[WatchEven
     return kept[::-1]
 
 
-def _error_in_line(frame: _EventLine) -> errors.StatusError:
+def _make_event_error(frame: _EventLine) -> errors.StatusError:
     if frame.type != "ERROR":
         return errors.internal_error(f"a watch sent an event of unknown type {frame.type[:40]!r}")
     return errors.from_status(codec.decode_own(bytes(frame.object), Status))

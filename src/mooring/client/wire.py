@@ -103,7 +103,7 @@ def _decode_body(decoder: "msgspec.json.Decoder[R]", response: Response, what: s
         raise DisconnectedError(f"the server sent what is no {what}: {error}") from None
 
 
-def decode_object(response: Response, cls: type[T]) -> T:
+def decode_response(response: Response, cls: type[T]) -> T:
     """Return the object in a response; raise DisconnectedError if the body is not one."""
     try:
         return codec.decode_own(response.body, cls)

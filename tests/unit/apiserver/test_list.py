@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
-from mooring.apiserver.registry.views import in_turns
+from mooring.apiserver.registry.views import make_body
 from mooring.store.kv import Put
 
 pytestmark = pytest.mark.req("S.1")
@@ -323,7 +323,7 @@ async def test_a_row_changes_when_its_object_does(some: ApiCaller) -> None:
     ids=["a short list is whole", "pieces fill records of TLS", "not a byte more", "a large object goes by itself"],
 )
 async def test_a_list_is_sent_in_pieces_of_four_records(sizes: list[int], sent: list[int]) -> None:
-    body = in_turns(iter([b"x" * size for size in sizes]))
+    body = make_body(iter([b"x" * size for size in sizes]))
     pieces = [body] if isinstance(body, bytes) else [piece async for piece in body]
     assert [len(piece) for piece in pieces] == sent
     assert b"".join(pieces) == b"x" * sum(sizes) + b"\n"

@@ -30,7 +30,7 @@ class TokenFile:
     """The users of a static token file by token. Only hashes are stored, so that a lookup's time reveals nothing."""
 
     def __init__(self, tokens: dict[str, UserInfo]) -> None:
-        self._users = {_digest(token): user for token, user in tokens.items()}
+        self._users = {_hash_token(token): user for token, user in tokens.items()}
 
     @classmethod
     def read(cls, path: Path) -> "TokenFile":
@@ -56,10 +56,10 @@ class TokenFile:
         return cls(tokens)
 
     def user(self, token: str) -> UserInfo | None:
-        return self._users.get(_digest(token))
+        return self._users.get(_hash_token(token))
 
 
-def _digest(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -28,15 +28,15 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _READ = ("get", "list", "watch")
 
 
-class _Recorded(msgspec.Struct):
+class _RecordedRoles(msgspec.Struct):
     cluster_roles: list[ClusterRole] = msgspec.field(name="ClusterRole")
     cluster_role_bindings: list[ClusterRoleBinding] = msgspec.field(name="ClusterRoleBinding")
     roles: list[Role] = msgspec.field(name="Role")
     role_bindings: list[RoleBinding] = msgspec.field(name="RoleBinding")
 
 
-def _load_recorded() -> _Recorded:
-    return msgspec.json.decode(_FILE.read_bytes(), type=_Recorded)
+def _load_recorded() -> _RecordedRoles:
+    return msgspec.json.decode(_FILE.read_bytes(), type=_RecordedRoles)
 
 
 def _rule(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:

@@ -94,7 +94,7 @@ class Pki:
     def server(self, addresses: Sequence[str] = ()) -> KeyPair:
         """Return the server's certificate and key, for this machine's names and `addresses`; reissue if needed."""
         names = sorted({*_SERVER_NAMES, *filter(None, addresses)})
-        wanted = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        wanted = x509.SubjectAlternativeName([_make_general_name(name) for name in names])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._load_or_issue("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 
@@ -109,7 +109,7 @@ class Pki:
         authority = self._authority()
         until = min(self._clock.now() + life, authority.certificate.not_valid_after_utc)
         purposes = [_PURPOSES[usage] for usage in usages if usage in _PURPOSES]
-        names = [_general_name(name) for name in (*request.dns_names, *request.addresses)]
+        names = [_make_general_name(name) for name in (*request.dns_names, *request.addresses)]
         subject, key = request.parsed.subject, request.parsed.public_key()
         alternative = x509.SubjectAlternativeName(names) if names else None
         certificate = self._sign(
@@ -122,8 +122,8 @@ class Pki:
         path = self.directory / f"{name}.key"
         if path.exists():
             return _read_key(path)
-        key = _new_key()
-        write_private(path, _pem(key))
+        key = _generate_key()
+        write_private(path, _encode_key(key))
         return key
 
     def fingerprints(self) -> dict[str, str]:
@@ -148,7 +148,7 @@ class Pki:
 
     def _new_authority(self, common_name: str) -> _Loaded:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        key = _new_key()
+        key = _generate_key()
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
         builder = (
             self._certificate_builder(name, None, key.public_key(), self._clock.now() + AUTHORITY_LIFE)
@@ -165,7 +165,7 @@ class Pki:
         authority = self._authority()
         found = self._load_pair(file)
         if not (found and self._is_still_valid(found.certificate, authority.certificate, subject, names)):
-            key = _new_key()
+            key = _generate_key()
             builder = self._certificate_builder(subject, authority, key.public_key(), self._clock.now() + LIFE)
             certificate = self._sign(authority, builder, ["digital signature"], [purpose], names)
             self._write_pair(file, _Loaded(certificate, key))
@@ -183,7 +183,7 @@ class Pki:
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
         builder = (
             builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(usages), critical=True)
+            .add_extension(_make_key_usage(usages), critical=True)
             .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
             .add_extension(issuer, critical=False)
         )
@@ -242,7 +242,7 @@ class Pki:
 
     def _write_pair(self, name: str, made: _Loaded) -> None:
         certificate_file, key_file = self._paths_of(name)
-        write_private(key_file, _pem(made.key))
+        write_private(key_file, _encode_key(made.key))
         write_private(certificate_file, made.certificate.public_bytes(serialization.Encoding.PEM))
 
     def _read_pair(self, name: str) -> KeyPair:
@@ -271,16 +271,16 @@ def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
         raise PkiError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _key_usage(usages: Collection[str]) -> x509.KeyUsage:
+def _make_key_usage(usages: Collection[str]) -> x509.KeyUsage:
     signs, enciphers = "digital signature" in usages, "key encipherment" in usages
     return x509.KeyUsage(signs, False, enciphers, False, False, False, False, False, False)
 
 
-def _new_key() -> ec.EllipticCurvePrivateKey:
+def _generate_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -307,7 +307,7 @@ def _parse_file(path: Path, read: Callable[[bytes], T]) -> T:
         raise PkiError(f"{path} cannot be understood: remove it to make a new one") from error
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def _make_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:

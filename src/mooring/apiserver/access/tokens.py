@@ -65,7 +65,7 @@ class ServiceAccountTokens:
         if account is None:
             raise errors.not_found("serviceaccounts", name)
         seconds = request.spec.expiration_seconds or _DEFAULT_SECONDS
-        private = {"namespace": namespace, "serviceaccount": _reference(account)}
+        private = {"namespace": namespace, "serviceaccount": _make_reference(account)}
         private |= await self._bound_claims(request.spec.bound_object_ref, namespace, name)
         now = self._clock.now()
         expires = now + timedelta(seconds=seconds)
@@ -150,14 +150,14 @@ class ServiceAccountTokens:
             raise errors.bad_request(
                 f"cannot bind token for serviceaccount {account!r} to pod running with different serviceaccount name."
             )
-        bound = {wanted.kind.lower(): _reference(found)}
+        bound = {wanted.kind.lower(): _make_reference(found)}
         if isinstance(found, Pod) and found.spec.node_name:
             node = await self._objects.get(Node, found.spec.node_name)
-            bound |= {"node": _reference(node)} if node is not None else {}
+            bound |= {"node": _make_reference(node)} if node is not None else {}
         return bound
 
 
-def _reference(obj: Resource) -> dict[str, str]:
+def _make_reference(obj: Resource) -> dict[str, str]:
     return {"name": obj.metadata.name, "uid": obj.metadata.uid}
 
 

@@ -145,7 +145,7 @@ class Slots:
 
     def take(self, user: UserInfo, count: int = 1) -> "HeldSlots | None":
         """Take a number of slots for a user; return None, taking none, if that exceeds a limit."""
-        rank, holder = _share_of_user(user)
+        rank, holder = _classify_user(user)
         return HeldSlots(self, rank, holder, count) if self.add(rank, holder, count) else None
 
     def add(self, rank: int, holder: str, count: int) -> bool:
@@ -257,7 +257,7 @@ class Deadline(msgspec.Struct, eq=False):
             raise TimeoutError from error
 
 
-def _share_of_user(user: UserInfo) -> tuple[int, str]:
+def _classify_user(user: UserInfo) -> tuple[int, str]:
     """Return a user's rank (ordinary, node, exempt) and the name that its slots are counted under."""
     if users.MASTERS in user.groups or user.username in _COMPONENTS:
         return _EXEMPT, user.username

@@ -19,14 +19,14 @@ It is also the maximum size of a write: for larger ones OpenSSL allocates memory
 """
 
 
-class _StatusLines(dict[int, str]):
+class _StatusLineTable(dict[int, str]):
     """HTTP status lines by code; also for codes from 600 to 999, which proxied servers send."""
 
     def __missing__(self, code: int) -> str:
         return f"HTTP/1.1 {code} \r\n" if 600 <= code <= 999 else self[500]
 
 
-STATUS_LINE = _StatusLines({code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n" for code in range(100, 600)})
+STATUS_LINE = _StatusLineTable({code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n" for code in range(100, 600)})
 
 
 def encode_head(response: Response, framing: str = "") -> bytes:

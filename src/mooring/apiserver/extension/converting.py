@@ -63,7 +63,7 @@ class WebhookConvertedStored(Stored):
         missing = [
             value
             for value in dict.fromkeys(values)
-            if self._source(value) is not kind and self._converted.get((value, kind)) is None
+            if self._find_stored_version(value) is not kind and self._converted.get((value, kind)) is None
         ]
         for start in range(0, len(missing), _MAX_OBJECTS_PER_CALL):
             part = missing[start : start + _MAX_OBJECTS_PER_CALL]
@@ -85,7 +85,7 @@ class WebhookConvertedStored(Stored):
         return own if self.storage is self.hub else self._convert(own, self.storage)
 
     def decode(self, value: bytes, revision: int) -> Resource:
-        if self._source(value) is self.hub:
+        if self._find_stored_version(value) is self.hub:
             return super().decode(value, revision)
         obj = codec.decode_own(self._convert(value, self.hub), self.hub.type)
         obj.metadata.resource_version = str(revision)
@@ -98,7 +98,7 @@ class WebhookConvertedStored(Stored):
         return own
 
     def _convert(self, value: bytes, kind: Kind) -> bytes:
-        if self._source(value) is kind:
+        if self._find_stored_version(value) is kind:
             return super()._convert(value, kind)
         found = self._converted.get((value, kind))
         if found is None:

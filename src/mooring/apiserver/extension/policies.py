@@ -148,14 +148,14 @@ class PolicyStep(KindsFollower):
 
     def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None:
         kv = self._store.peek(Stored(self._scheme, kind).key(namespace, name))
-        return None if kv is None else self._tree(kv, kind)
+        return None if kv is None else self._cached_tree(kv, kind)
 
     def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
         stored = Stored(self._scheme, kind)
-        trees = (self._tree(kv, kind) for kv in self._store.peek_all(stored.prefix_of(namespace)))
+        trees = (self._cached_tree(kv, kind) for kv in self._store.peek_all(stored.prefix_of(namespace)))
         return [each for each in trees if selector.matches(each["metadata"].get("labels") or {})]
 
-    def _tree(self, kv: KeyValue, kind: Kind) -> Tree:
+    def _cached_tree(self, kv: KeyValue, kind: Kind) -> Tree:
         """Return a stored object as a JSON tree in a version, from the cache; callers must not modify it."""
         return self._decoded.get(kv, partial(self._decode_tree, kind), (PolicyStep, kind))
 

@@ -74,7 +74,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         return cls(
             store,
             decoded,
-            DerivedValue(store, "/registry/priorityclasses/", PriorityClass, _priorities),
+            DerivedValue(store, "/registry/priorityclasses/", PriorityClass, _index_priorities),
             DerivedValue(store, "/registry/storageclasses/", StorageClass, _storage_classes),
             DerivedValue(store, "/registry/ingressclasses/", IngressClass, _default_ingress_class),
             DerivedValue(store, "/registry/deviceclasses/", DeviceClass, _extended_resources),
@@ -89,12 +89,12 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         if obj.spec.priority_class_name and self.priority_class(obj.spec.priority_class_name) is None:
             await self.store.revision()
         if obj.spec.runtime_class_name:
-            await self._fetch(f"/registry/runtimeclasses/{obj.spec.runtime_class_name}")
+            await self._read_object(f"/registry/runtimeclasses/{obj.spec.runtime_class_name}")
         if obj.metadata.resource_version:
             return self  # its account was set when it was created
         return replace(self, accounts=await self._service_accounts(obj, namespace))
 
-    async def _fetch(self, key: str) -> KeyValue | None:
+    async def _read_object(self, key: str) -> KeyValue | None:
         return self.store.peek(key) or await self.store.get(key)
 
     async def _service_accounts(self, pod: Pod, namespace: str) -> Mapping[str, ServiceAccount] | None:
@@ -103,23 +103,23 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         The service account controller creates it a moment after the namespace. The account of the namespace `default`
         shows whether that controller runs at all.
         """
-        default = await self._account(namespace, _DEFAULT_ACCOUNT)
-        if default is None and await self._account("default", _DEFAULT_ACCOUNT) is not None:
+        default = await self._read_account(namespace, _DEFAULT_ACCOUNT)
+        if default is None and await self._read_account("default", _DEFAULT_ACCOUNT) is not None:
             for _ in range(_WAITS):
                 await asyncio.sleep(_WAIT_SECONDS)
-                default = await self._account(namespace, _DEFAULT_ACCOUNT)
+                default = await self._read_account(namespace, _DEFAULT_ACCOUNT)
                 if default is not None:
                     break
         if default is None:
             return None
         found = {_DEFAULT_ACCOUNT: default}
         name = pod.spec.service_account_name or pod.spec.service_account or _DEFAULT_ACCOUNT
-        if name != _DEFAULT_ACCOUNT and (account := await self._account(namespace, name)) is not None:
+        if name != _DEFAULT_ACCOUNT and (account := await self._read_account(namespace, name)) is not None:
             found[name] = account
         return found
 
-    async def _account(self, namespace: str, name: str) -> ServiceAccount | None:
-        kv = await self._fetch(f"/registry/serviceaccounts/{namespace}/{name}")
+    async def _read_account(self, namespace: str, name: str) -> ServiceAccount | None:
+        kv = await self._read_object(f"/registry/serviceaccounts/{namespace}/{name}")
         return self.decoded.get(kv, decoded_cache.service_account) if kv is not None else None
 
     def namespace_phase(self, name: str) -> str | None:
@@ -197,7 +197,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         others = self.store.peek_all(f"/registry/resourceclaims/{claim.metadata.namespace}/")
         claims = [codec.decode_own(kv.value, ResourceClaim) for kv in others if pod.metadata.uid.encode() in kv.value]
         return not any(
-            _age(each) < _age(claim)
+            _age_key(each) < _age_key(claim)
             for each in claims
             if _is_for_extended_resources(each)
             and (owner := controller_of(each.metadata)) is not None
@@ -205,7 +205,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         )
 
 
-def _priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Priority | None]:
+def _index_priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Priority | None]:
     """Return PriorityClasses by name, and the default: the one with the lowest value, or None."""
     found = {
         each.metadata.name: Priority(each.metadata.name, each.value, each.preemption_policy or "PreemptLowerPriority")
@@ -216,12 +216,12 @@ def _priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Prio
 
 
 def _default_ingress_class(classes: list[IngressClass]) -> str | None:
-    return _newest(each for each in classes if each.metadata.annotations.get(_DEFAULT_INGRESS_CLASS) == "true")
+    return _newest_name(each for each in classes if each.metadata.annotations.get(_DEFAULT_INGRESS_CLASS) == "true")
 
 
 def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset[str]]:
     """Return the name of the default StorageClass (or None), and the names of those that allow expansion."""
-    default = _newest(
+    default = _newest_name(
         each
         for each in classes
         if any(each.metadata.annotations.get(mark) == "true" for mark in _DEFAULT_STORAGE_CLASS)
@@ -229,7 +229,7 @@ def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset
     return default, frozenset(each.metadata.name for each in classes if each.allow_volume_expansion)
 
 
-def _newest(marked: Iterable[Resource]) -> str | None:
+def _newest_name(marked: Iterable[Resource]) -> str | None:
     """Return the name of the newest object; of equally old ones, the first by name; None without objects."""
     found = sorted(marked, key=lambda each: each.metadata.name)
     found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
@@ -246,5 +246,5 @@ def _is_for_extended_resources(claim: ResourceClaim) -> bool:
     return claim.metadata.annotations.get(FOR_EXTENDED_RESOURCES) == "true"
 
 
-def _age(claim: ResourceClaim) -> tuple[Any, str]:
+def _age_key(claim: ResourceClaim) -> tuple[Any, str]:
     return claim.metadata.creation_timestamp or "", claim.metadata.name

@@ -92,7 +92,7 @@ class ApiServices:
         """Set Available to False on APIServices of other servers, to which this server does not proxy."""
         for each in await self._calls.list(apiregistration_v1.APIService):
             if each.spec.service is not None and not each.status.conditions:
-                each.status = apiregistration_v1.APIServiceStatus(conditions=[self._unavailable()])
+                each.status = apiregistration_v1.APIServiceStatus(conditions=[self._make_unavailable_condition()])
                 with suppress(errors.Conflict, errors.NotFound):  # it has changed: the next request sets it
                     await self._calls.update(each, "status")
 
@@ -101,9 +101,9 @@ class ApiServices:
         every = [
             GroupVersion(group, version) for group in self._scheme.groups for version in self._scheme.versions(group)
         ]
-        return [_local(each, is_custom=each in custom) for each in every if each.group != GROUP]
+        return [_make_local_service(each, is_custom=each in custom) for each in every if each.group != GROUP]
 
-    def _unavailable(self) -> apiregistration_v1.APIServiceCondition:
+    def _make_unavailable_condition(self) -> apiregistration_v1.APIServiceCondition:
         return apiregistration_v1.APIServiceCondition(
             type=apiregistration_v1.AVAILABLE,
             status="False",
@@ -119,7 +119,7 @@ async def _ignore_error(done: type[errors.StatusError], write: Awaitable[None]) 
         await write
 
 
-def _local(where: GroupVersion, *, is_custom: bool) -> apiregistration_v1.APIService:
+def _make_local_service(where: GroupVersion, *, is_custom: bool) -> apiregistration_v1.APIService:
     usual = _CUSTOM_VERSION if is_custom else _STABLE if where.version == "v1" else _OTHER
     return apiregistration_v1.APIService(
         metadata=ObjectMeta(

@@ -38,9 +38,9 @@ def definitions_losing_names(
 
     Two servers may have accepted the same names concurrently; the older definition then keeps them.
     """
-    resources, kinds = _names(definition.status.accepted_names)
+    resources, kinds = _claimed_names(definition.status.accepted_names)
     return [
-        max(definition, other, key=_age)
+        max(definition, other, key=_age_key)
         for other in group
         if other is not definition and _has_one_of(other.status.accepted_names, resources, kinds)
     ]
@@ -48,7 +48,7 @@ def definitions_losing_names(
 
 def _has_one_of(taken: v1.CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
     """Return whether a definition's accepted names include one of some plural names or kinds."""
-    own_resources, own_kinds = _names(taken)
+    own_resources, own_kinds = _claimed_names(taken)
     return bool(own_resources & resources or own_kinds & kinds)
 
 
@@ -58,11 +58,11 @@ def without_names(definition: v1.CustomResourceDefinition) -> v1.CustomResourceD
     return structs.replace(definition, status=status)
 
 
-def _age(definition: v1.CustomResourceDefinition) -> tuple[str, str]:
+def _age_key(definition: v1.CustomResourceDefinition) -> tuple[str, str]:
     return definition.metadata.creation_timestamp or "", definition.metadata.uid
 
 
-def _names(taken: v1.CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
+def _claimed_names(taken: v1.CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
     return {taken.plural, taken.singular, *taken.short_names} - {""}, {taken.kind, taken.list_kind} - {""}
 
 
@@ -83,7 +83,7 @@ def _accept_names(
     definition: v1.CustomResourceDefinition, others: Iterable[v1.CustomResourceDefinition]
 ) -> tuple[v1.CustomResourceDefinitionNames, tuple[str, str] | None]:
     """Return a definition's names that no other has; for the last conflict, reason and message, else None."""
-    taken = [_names(other.status.accepted_names) for other in others]
+    taken = [_claimed_names(other.status.accepted_names) for other in others]
     resources = {name for names, _ in taken for name in names}
     kinds = {name for _, names in taken for name in names}
     wanted, names = definition.spec.names, copy_of(definition.status.accepted_names)

@@ -14,7 +14,7 @@ from mooring.apiserver.output.formats import flow_yaml, is_too_long
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
 from mooring.apiserver.registry.selection import Selection
-from mooring.apiserver.registry.views import in_turns, respond, view_for
+from mooring.apiserver.registry.views import make_body, respond, view_for
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue
 
@@ -78,8 +78,8 @@ class Reading:
         if is_too_long(sum(len(kv.value) for kv in page.items), call.accepted, request):
             pieces = view.pieces(page.items, metadata)
             if call.accepted.format == "yaml":
-                return Response(200, in_turns(map(flow_yaml, pieces)), YAML, warnings=call.warnings)
-            return Response(200, in_turns(pieces), warnings=call.warnings)
+                return Response(200, make_body(map(flow_yaml, pieces)), YAML, warnings=call.warnings)
+            return Response(200, make_body(pieces), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
     async def _read_page(self, call: Call, selection: Selection, wanted: ListVersion) -> _ObjectPage:

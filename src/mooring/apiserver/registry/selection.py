@@ -201,11 +201,11 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
 def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> _Read:
     if labels_only:
         return lambda kv: _Selectable(labels_of(kv), {})
-    return _custom_reader(kind, converted) if kind.custom else _reader(kind)
+    return _custom_reader(kind, converted) if kind.custom else _built_in_reader(kind)
 
 
 @cache
-def _reader(kind: Kind) -> _Read:
+def _built_in_reader(kind: Kind) -> _Read:
     """Return a function that decodes the labels and selectable fields of a built-in kind's stored object."""
     fields = {
         "metadata.name": _FieldReader("metadata.name"),

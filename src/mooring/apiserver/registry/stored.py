@@ -81,7 +81,7 @@ class Stored:
 
     def decode(self, value: bytes, revision: int) -> Resource:
         """Return a stored object decoded into the newest version; the result is the caller's to modify."""
-        source = self._source(value)
+        source = self._find_stored_version(value)
         obj = codec.decode_own(value, source.type)
         if isinstance(obj, Dynamic) and (source is self.hub and revision <= self.current_after):
             normalize(obj)
@@ -125,12 +125,12 @@ class Stored:
 
     def _in_version(self, value: bytes, revision: int, kind: Kind) -> tuple[bytes, bytes, int]:
         """Return the JSON head for a version, the stored object converted to it, and where its metadata begins."""
-        source = self._source(value)
+        source = self._find_stored_version(value)
         if not source.has_shape_of(kind) or (revision <= self.current_after and revision):
             value, source = self._convert(value, kind), kind
         return self._heads[kind], value, len(self._heads[source])
 
-    def _source(self, value: bytes) -> Kind:
+    def _find_stored_version(self, value: bytes) -> Kind:
         """Return the version an object was stored in, mostly the storage version; raise InternalError if unknown."""
         for kind, head in self._heads.items():
             if value.startswith(head):
@@ -141,7 +141,7 @@ class Stored:
         """Return a stored object's JSON converted to another version."""
         found = self._converted.get((value, kind))
         if found is None:
-            obj = codec.decode_own(value, self._source(value).type)
+            obj = codec.decode_own(value, self._find_stored_version(value).type)
             if isinstance(obj, Dynamic):
                 normalize(obj)
             found = codec.encode(self._scheme.convert(obj, kind))

@@ -71,8 +71,8 @@ class Template:
         if not self._kept or (given is not None and not rows.is_valid_row(given)):
             return None
         old = self._decode_object(stored, kv.value)
-        own, read = rows.extract_row(old), _read(old)
-        pattern = _pattern(own, given)
+        own, read = rows.extract_row(old), _read_spec(old)
+        pattern = _kept_values(own, given)
         for kept in self._kept:
             if kept.pattern == pattern and kept.read == read and _is_equal(kept.before, old):
                 self._misses = 0
@@ -96,13 +96,13 @@ class Template:
         if written != _merge_rows(own, given) or has_other_spec:
             self._is_usable, self._kept = False, []  # the write changes more than the row's values
         else:
-            self._kept.append(_CachedAdmission(before, _read(before), after, is_gone, _pattern(own, given)))
+            self._kept.append(_CachedAdmission(before, _read_spec(before), after, is_gone, _kept_values(own, given)))
 
     def _decode_object(self, stored: Stored, value: bytes) -> Resource | PodWithEncodedSpec:
         return codec.decode_own(value, PodWithEncodedSpec) if self._keeps_spec else stored.decode(value, 0)
 
 
-def _read(obj: Resource | PodWithEncodedSpec) -> PodSpecExcerpt | None:
+def _read_spec(obj: Resource | PodWithEncodedSpec) -> PodSpecExcerpt | None:
     return rows.decode_spec_excerpt(obj) if isinstance(obj, PodWithEncodedSpec) else None
 
 
@@ -133,7 +133,7 @@ def _merge_rows(own: Row, given: Row | None) -> Row:
     return replace(own, container_ids=given.container_ids, **values)
 
 
-def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
+def _kept_values(own: Row, given: Row | None) -> tuple[bool, ...]:
     """Return which values of a batch's row an update leaves; equal ones mean that equal fields change managers."""
     if given is None:
         return ()

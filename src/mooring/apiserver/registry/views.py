@@ -236,14 +236,14 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
     return Response(status, body, content_type, warnings=call.warnings)
 
 
-def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
+def make_body(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
     """Return a short document as bytes; a long one as an iterator that lets other tasks run between its parts."""
     parts = _join_pieces(pieces)
     first, second = next(parts), next(parts, None)
-    return first if second is None else _send_in_turns(chain((first, second), parts))
+    return first if second is None else _yield_cooperatively(chain((first, second), parts))
 
 
-async def _send_in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _yield_cooperatively(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
     for part in parts:
         yield part
         await asyncio.sleep(0)

@@ -193,7 +193,7 @@ class Watch(Pushed):
                         pairs = ((event.current, event.previous) for event in batch.events)
                         values = [kv.value for pair in pairs for kv in pair if kv is not None]
                         await self._call.stored.prepare(values, self._view.kind)
-                    chunk = self._events(batch, clock.monotonic())
+                    chunk = self._encode_batch(batch, clock.monotonic())
                     if chunk:
                         yield chunk
                 if chunk := self._final_events(watcher):
@@ -218,7 +218,7 @@ class Watch(Pushed):
         async for chunk in self._initial_events(page.items):
             yield chunk
         if self._start.mark_initial_end:
-            yield self._bookmark(self._after, {INITIAL_EVENTS_END: "true"})
+            yield self._encode_bookmark(self._after, {INITIAL_EVENTS_END: "true"})
 
     def _open_watcher(self) -> Watcher:
         watcher = self._context.store.watch(self._key, after=self._after)
@@ -244,7 +244,7 @@ class Watch(Pushed):
             return
         try:
             batch = watcher.take(_MAX_EVENTS)
-            if chunk := self._events(batch, self._context.clock.monotonic()):
+            if chunk := self._encode_batch(batch, self._context.clock.monotonic()):
                 sink.write(chunk)
             if len(batch.events) >= _MAX_EVENTS:
                 self._watching.schedule(self)
@@ -294,18 +294,18 @@ class Watch(Pushed):
         if not self._start.bookmarks:
             return b""
         batch = watcher.take(_MAX_EVENTS)
-        return (self._lines(batch.events) if batch.events else b"") + self._bookmark(batch.revision, {})
+        return (self._encode_events(batch.events) if batch.events else b"") + self._encode_bookmark(batch.revision, {})
 
     def _final_error(self, error: Exception) -> bytes:
         """Return the ERROR event for a failed watch as a line; re-raise errors that clients must not see."""
         match error:
             case Compacted():
                 gone = errors.expired(f"too old resource version: {error.requested} ({error.floor})")
-                return self._error(gone)
+                return self._encode_error(gone)
             case FutureRevision():
-                return self._error(too_large_version(error.requested, error.current))
+                return self._encode_error(too_large_version(error.requested, error.current))
             case StatusError():
-                return self._error(error)
+                return self._encode_error(error)
             case Closed():
                 return b""
         raise error
@@ -331,45 +331,45 @@ class Watch(Pushed):
         first, self._first = self._first, False
         return self._view.frame("ADDED", self._view.render_event(kv.value, kv.mod_revision, first=first))
 
-    def _events(self, batch: Batch, now: float) -> bytes:
+    def _encode_batch(self, batch: Batch, now: float) -> bytes:
         """Return a batch of events as lines; if none was sent for a while, a bookmark."""
-        chunk = self._lines(batch.events) if batch.events else b""
+        chunk = self._encode_events(batch.events) if batch.events else b""
         if not chunk and self._start.bookmarks and now - self._last_sent >= _BOOKMARK_SECONDS:
-            chunk = self._bookmark(batch.revision, {})
+            chunk = self._encode_bookmark(batch.revision, {})
         if chunk:
             self._last_sent = now
         return chunk
 
-    def _lines(self, events: list[Event]) -> bytes:
+    def _encode_events(self, events: list[Event]) -> bytes:
         if not (self._view.is_shared and self._selection.is_everything):
             return self._join_lines(events)
         return self._watching.lines(self._view, self._key, events, self._join_lines)
 
     def _join_lines(self, events: Sequence[Event]) -> bytes:
-        return b"".join([line for event in events if (line := self._line(event))])
+        return b"".join([line for event in events if (line := self._encode_event(event))])
 
-    def _line(self, event: Event) -> bytes:
+    def _encode_event(self, event: Event) -> bytes:
         current, previous = event.current, event.previous
         matches = current is not None and self._selection.matches(current)
         matched = previous is not None and self._selection.matches(previous)
         if matches and current is not None:
-            return self._frame("MODIFIED" if matched else "ADDED", current, event.revision)
+            return self._encode_object("MODIFIED" if matched else "ADDED", current, event.revision)
         if matched and previous is not None:
-            return self._frame("DELETED", previous, event.revision)
+            return self._encode_object("DELETED", previous, event.revision)
         return b""
 
-    def _frame(self, kind: str, kv: KeyValue, revision: int) -> bytes:
+    def _encode_object(self, kind: str, kv: KeyValue, revision: int) -> bytes:
         line = self._watching.frame(self._view, kind, kv, revision, first=self._first)
         self._first = False
         return line
 
-    def _bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
+    def _encode_bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
         return self._view.frame("BOOKMARK", self._view.bookmark_object(metadata))
 
-    def _error(self, error: StatusError) -> bytes:
+    def _encode_error(self, error: StatusError) -> bytes:
         return self._view.frame("ERROR", codec.encode(error.status))
 
 

@@ -114,7 +114,7 @@ class Application:
     async def serve(self, call: HttpCall) -> Response:
         """Return the response to a request from the network, and count and log it. Errors become responses."""
         request = Request(method=call.method, path=call.path, headers=call.headers)
-        exchange = self._exchange(request, call.client.address)
+        exchange = self._begin_exchange(request, call.client.address)
         try:
             if call.query:
                 request.query = _parse_query(call.query)
@@ -151,7 +151,7 @@ class Application:
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request of this process, whose `user` is trusted. Errors become responses."""
-        exchange = self._exchange(request)
+        exchange = self._begin_exchange(request)
         exchange.user = request.user
         try:
             response = await self._respond(exchange, None)
@@ -162,10 +162,10 @@ class Application:
 
     async def respond_in_batch(self, request: Request) -> Response:
         """Return the response to a write of a batch, which is authorized as if sent alone. Errors become responses."""
-        exchange = self._exchange(request)
+        exchange = self._begin_exchange(request)
         exchange.user = request.user
         try:
-            await self._admit(exchange)
+            await self._admit_request(exchange)
             if exchange.route is None or exchange.route.streams:
                 raise errors.bad_request("only objects can be written in batches")
             response = await self._handle(exchange)
@@ -214,7 +214,7 @@ class Application:
 
     def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
         """Return one exchange that stands for several requests, and the routes of those that have one."""
-        exchange = self._exchange(requests[0])
+        exchange = self._begin_exchange(requests[0])
         exchange.user = requests[0].user
         routes = [route for request in requests if (route := resolve(self.scheme, request.path)) is not None]
         if len(routes) == len(requests):
@@ -265,7 +265,7 @@ class Application:
         self.count(each, response)
         return response
 
-    def _exchange(self, request: Request, address: str = "") -> Exchange:
+    def _begin_exchange(self, request: Request, address: str = "") -> Exchange:
         given = request.request_id or request.headers.get("audit-id", "")
         request.request_id = given if given and _REQUEST_ID.fullmatch(given) else generate_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
@@ -273,7 +273,7 @@ class Application:
     async def _respond(self, exchange: Exchange, call: HttpCall | None) -> Response:
         """Receive the request's body, then take a slot and respond; raise if a limit is exceeded."""
         request = exchange.request
-        await self._admit(exchange)
+        await self._admit_request(exchange)
         if call and call.has_arrived and call.unread_bytes:
             request.body = await self._receive_body(call)
         elif call and not call.has_arrived and _has_body(exchange):
@@ -284,7 +284,7 @@ class Application:
 
     async def _respond_to_whole(self, exchange: Exchange) -> Response:
         if exchange.route and exchange.is_stream:
-            return await self._stream(exchange, exchange.route)
+            return await self._respond_streaming(exchange, exchange.route)
         request = exchange.request
         needed = _RESERVED_BYTES + _BYTES_OF_A_BYTE * len(request.body)
         if request.method in _ADDING and not memory.has_room_for(needed):
@@ -301,7 +301,7 @@ class Application:
                 response.body = Stream(response.body, exchange, held.keep() if exchange.streaming else None)
             return response
 
-    async def _admit(self, exchange: Exchange) -> None:
+    async def _admit_request(self, exchange: Exchange) -> None:
         """Find a request's route; raise an error if its rate is too high or the user may not do it."""
         request = exchange.request
         self.skew.check_user_agent(request.user_agent)
@@ -318,7 +318,7 @@ class Application:
         await self.authorizer.prepare(request.user, attributes)
         exchange.allowed_by = require(self.authorizer, request.user, attributes).reason or "RBAC"
 
-    async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
+    async def _respond_streaming(self, exchange: Exchange, route: ResourceRoute) -> Response:
         """Respond to a request for a kubelet (logs, exec), in a stream slot until it ends. Raise Timeout if late."""
         request = exchange.request
         with self.limiter.take_stream_slot(request.user) as held:

@@ -83,14 +83,14 @@ def _find_references(pod: Tree) -> Iterator[tuple[str, str]]:
     for secret in spec.get("imagePullSecrets", ()):
         yield "secrets", secret.get("name", "")
     for volume in spec.get("volumes", ()):
-        yield from _named_by_volume(volume, pod["metadata"]["name"])
+        yield from _references_of_volume(volume, pod["metadata"]["name"])
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(kind, ()):
-            yield from _named_by_container(container)
+            yield from _references_of_container(container)
     yield from _referenced_claims(spec, pod.get("status", {}))
 
 
-def _named_by_volume(volume: Tree, pod_name: str) -> Iterator[tuple[str, str]]:
+def _references_of_volume(volume: Tree, pod_name: str) -> Iterator[tuple[str, str]]:
     yield "secrets", volume.get("secret", {}).get("secretName", "")
     yield "secrets", volume.get("azureFile", {}).get("secretName", "")
     yield "configmaps", volume.get("configMap", {}).get("name", "")
@@ -105,7 +105,7 @@ def _named_by_volume(volume: Tree, pod_name: str) -> Iterator[tuple[str, str]]:
     yield "secrets", (volume.get("csi", {}).get("nodePublishSecretRef") or {}).get("name", "")
 
 
-def _named_by_container(container: Tree) -> Iterator[tuple[str, str]]:
+def _references_of_container(container: Tree) -> Iterator[tuple[str, str]]:
     for source in container.get("envFrom", ()):
         yield "secrets", source.get("secretRef", {}).get("name", "")
         yield "configmaps", source.get("configMapRef", {}).get("name", "")

@@ -54,7 +54,7 @@ class OpenApi:
         if path == _V2:
             if protobuf.ACCEPTED in request.headers.get("accept", ""):
                 return await self._respond_cached(
-                    request, "protobuf", lambda: protobuf.encode(self.build_v2()), protobuf.MEDIA_TYPE
+                    request, "protobuf", lambda: protobuf.encode_document(self.build_v2()), protobuf.MEDIA_TYPE
                 )
             _check_json(request)
             return await self._respond_cached(request, path, lambda: msgspec.json.encode(self.build_v2()))

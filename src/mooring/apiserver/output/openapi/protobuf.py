@@ -18,7 +18,7 @@ _STRINGS = {"$ref": 1, "format": 2, "title": 3, "description": 4, "pattern": 13}
 _INTEGERS = {"maxLength": 11, "minLength": 12, "maxItems": 14, "minItems": 15, "maxProperties": 17, "minProperties": 18}
 
 
-def encode(document: Mapping[str, Any]) -> bytes:
+def encode_document(document: Mapping[str, Any]) -> bytes:
     """Encode an OpenAPI v2 document as protobuf."""
     info = _encode_string(1, document["info"]["title"]) + _encode_string(2, document["info"]["version"])
     return (

@@ -76,5 +76,5 @@ class Table:
 
 def _printer(kind: Kind) -> Printer:
     if kind.custom:
-        return custom.printer_of(kind.custom.version)
+        return custom.make_printer(kind.custom.version)
     return _PRINTERS.get(f"{kind.kind}.{kind.group}" if kind.group else kind.kind, cluster.DEFAULT)

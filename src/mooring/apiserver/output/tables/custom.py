@@ -46,7 +46,7 @@ _AGE = CustomResourceColumnDefinition(
 )
 
 
-def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
+def make_printer(version: CustomResourceDefinitionVersion) -> Printer:
     """Return the printer that a custom kind's version declares by its `additionalPrinterColumns`."""
     columns = version.additional_printer_columns or [_AGE]
     paths = [compile_path(column.json_path) for column in columns]
@@ -55,10 +55,10 @@ def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
         shown = (_format_cell(path(tree), column) for path, column in zip(paths, columns, strict=True))
         return [tree["metadata"]["name"], *shown]
 
-    return Printer((NAME.definition, *map(_column, columns)), cells, read=msgspec.json.decode)
+    return Printer((NAME.definition, *map(_make_column, columns)), cells, read=msgspec.json.decode)
 
 
-def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
+def _make_column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
     about = column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}"
     return TableColumnDefinition(
         name=column.name, type=column.type, format=column.format, description=about, priority=column.priority
@@ -143,7 +143,7 @@ def _compile_filter(path: str, operator: str | None, literal: str | None) -> Ste
     inner = compile_path(path)
     wanted = _parse_literal(literal) if literal is not None else None
 
-    def fits(item: Any) -> bool:
+    def passes_filter(item: Any) -> bool:
         found = inner(item)
         if operator is None:
             return bool(found)
@@ -152,7 +152,7 @@ def _compile_filter(path: str, operator: str | None, literal: str | None) -> Ste
         except TypeError:
             return False
 
-    return lambda value: [item for item in value if fits(item)] if isinstance(value, list) else []
+    return lambda value: [item for item in value if passes_filter(item)] if isinstance(value, list) else []
 
 
 def _parse_literal(text: str) -> Any:

@@ -137,9 +137,9 @@ class _Summary(Struct):
             self.last_restart = max(self.last_restart, terminated.finished_at)
 
 
-def _cells(pod: _Pod, conditions: _Conditions) -> list[Any]:
+def _make_cells(pod: _Pod, conditions: _Conditions) -> list[Any]:
     meta = pod.metadata
-    summary = _summary(pod, conditions)
+    summary = _summarize(pod, conditions)
     total = len(pod.spec.containers) + len([each for each in pod.spec.init_containers if is_sidecar(each)])
     restarts: Ago | str = str(summary.restarts)
     if summary.restarts and summary.last_restart:
@@ -161,7 +161,7 @@ def _pod_address(status: _Status) -> str:
     return (status.pod_ips[0].ip if status.pod_ips else status.pod_ip) or NONE
 
 
-def _summary(pod: _Pod, conditions: _Conditions) -> _Summary:
+def _summarize(pod: _Pod, conditions: _Conditions) -> _Summary:
     status = pod.status
     summary = _Summary(status.reason or status.phase)
     if [each for each in conditions if each.reason == "SchedulingGated" and each.type == "PodScheduled"]:
@@ -274,7 +274,7 @@ class _PodRows:
         shared = self._shared.get(key)
         created = meta.creation_timestamp
         if shared is None or not created:
-            cells, row_conditions = _cells(pod, conditions), _conditions(pod)
+            cells, row_conditions = _make_cells(pod, conditions), _conditions(pod)
             if not created or type(cells[3]) is Ago:
                 return *encode_row(cells, row_conditions), end
             middle, last = (Raw(encode_cells(some)[1:-1]) for some in (cells[1:5], cells[7:]))
@@ -301,7 +301,7 @@ PODS = Printer(
         *map(define, ("Name", "Ready", "Status", "Restarts", "Age")),
         *(define(name, priority=1) for name in ("IP", "Node", "Nominated Node", "Readiness Gates")),
     ),
-    lambda pod: _cells(pod, pod.status.conditions),
+    lambda pod: _make_cells(pod, pod.status.conditions),
     _conditions,
     write=_PodRows(),
 )

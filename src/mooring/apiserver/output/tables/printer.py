@@ -50,27 +50,27 @@ def printer(*columns: Column) -> Printer:
 
 def text(name: str, cell: Cell, empty: str | None = None) -> Column:
     """Return a string column for an attribute path or a function; empty values are shown as `empty`."""
-    return Column(define(name), _cell(cell, empty))
+    return Column(define(name), _make_cell_reader(cell, empty))
 
 
 def wide(name: str, cell: Cell, empty: str | None = None) -> Column:
     """Return a string column that is shown only with `kubectl get -o wide`."""
-    return Column(define(name, priority=1), _cell(cell, empty))
+    return Column(define(name, priority=1), _make_cell_reader(cell, empty))
 
 
 def number(name: str, cell: Cell) -> Column:
     """Return an integer column, for a field path or a function of the object."""
-    return Column(define(name, "integer"), _cell(cell, None))
+    return Column(define(name, "integer"), _make_cell_reader(cell, None))
 
 
 def boolean(name: str, cell: Cell) -> Column:
     """Return a boolean column, for a field path or a function of the object."""
-    return Column(define(name, "boolean"), _cell(cell, None))
+    return Column(define(name, "boolean"), _make_cell_reader(cell, None))
 
 
 def date(name: str, cell: Cell) -> Column:
     """Return a column of times, which kubectl shows as ages."""
-    return Column(define(name, "date"), _cell(cell, None))
+    return Column(define(name, "date"), _make_cell_reader(cell, None))
 
 
 def define(name: str, kind: str = "string", *, priority: int = 0) -> TableColumnDefinition:
@@ -86,7 +86,7 @@ _DESCRIPTIONS = {
 }
 
 
-def _cell(cell: Cell, empty: str | None) -> Callable[[Any], Any]:
+def _make_cell_reader(cell: Cell, empty: str | None) -> Callable[[Any], Any]:
     get = attrgetter(cell) if isinstance(cell, str) else cell
     return get if empty is None else lambda obj: get(obj) or empty
 

@@ -20,15 +20,15 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
-def _access(modes: list[str]) -> str:
+def _access_modes(modes: list[str]) -> str:
     return ",".join(short for mode, short in _MODES.items() if mode in modes)
 
 
-def _phase(each: Any) -> Any:
+def _phase_of(each: Any) -> Any:
     return "Terminating" if each.metadata.deletion_timestamp else each.status.phase
 
 
-def _size(amounts: Any) -> str:
+def _size_of(amounts: Any) -> str:
     storage = amounts.get("storage")
     return "" if storage is None else str(storage)
 
@@ -57,10 +57,10 @@ _VOLUME_MODE = wide("VolumeMode", "spec.volume_mode", UNSET)
 PRINTERS = {
     "PersistentVolume": printer(
         NAME,
-        text("Capacity", lambda each: _size(each.spec.capacity)),
-        text("Access Modes", lambda each: _access(each.spec.access_modes)),
+        text("Capacity", lambda each: _size_of(each.spec.capacity)),
+        text("Access Modes", lambda each: _access_modes(each.spec.access_modes)),
         text("Reclaim Policy", "spec.persistent_volume_reclaim_policy"),
-        text("Status", _phase),
+        text("Status", _phase_of),
         text("Claim", _claim_of),
         text("StorageClass", _class_of),
         _ATTRIBUTES_CLASS,
@@ -70,10 +70,10 @@ PRINTERS = {
     ),
     "PersistentVolumeClaim": printer(
         NAME,
-        text("Status", _phase),
+        text("Status", _phase_of),
         text("Volume", "spec.volume_name"),
-        text("Capacity", lambda each: _size(each.status.capacity) if each.spec.volume_name else ""),
-        text("Access Modes", lambda each: _access(each.status.access_modes) if each.spec.volume_name else ""),
+        text("Capacity", lambda each: _size_of(each.status.capacity) if each.spec.volume_name else ""),
+        text("Access Modes", lambda each: _access_modes(each.status.access_modes) if each.spec.volume_name else ""),
         text("StorageClass", _class_of),
         _ATTRIBUTES_CLASS,
         AGE,

@@ -78,13 +78,13 @@ class FieldManagers:
             fields = self.fields_of_new(kind, obj)
         except MissingKeyError:
             fields = {}
-        mine = _entry(manager, UPDATE, kind, fields)
+        mine = _make_entry(manager, UPDATE, kind, fields)
         if obj.metadata.managed_fields and not _are_field_sets(obj.metadata.managed_fields):
             obj.metadata.managed_fields = []
         if not obj.metadata.managed_fields:
             obj.metadata.managed_fields = [mine] if fields else []
             return
-        others = [entry for entry in obj.metadata.managed_fields if _identity(entry) != _identity(mine)]
+        others = [entry for entry in obj.metadata.managed_fields if _identify_entry(entry) != _identify_entry(mine)]
         obj.metadata.managed_fields = _sort_entries([*others, mine] if fields else others)
 
     @staticmethod
@@ -107,17 +107,17 @@ class FieldManagers:
         new.metadata.managed_fields = list(given)
         if not given:
             return
-        trees = _Trees(self, kind, old, new, manager.subresource)
+        trees = _VersionComparisons(self, kind, old, new, manager.subresource)
         try:
             change = trees.comparison(kind)
         except MissingKeyError:
             return
         if not (change.changed or change.removed):
             return
-        mine = _entry(manager, UPDATE, kind, {})
-        entries = _without_losses(given, trees, except_for=_identity(mine))
-        before = _find(given, _identity(mine))
-        owned = difference(union(_fields(before), change.changed), change.removed)
+        mine = _make_entry(manager, UPDATE, kind, {})
+        entries = _without_losses(given, trees, except_for=_identify_entry(mine))
+        before = _find_entry(given, _identify_entry(mine))
+        owned = difference(union(_fields_of_entry(before), change.changed), change.removed)
         if owned:
             entries.append(_update_entry(before, mine, owned))
         new.metadata.managed_fields = _sort_entries(_merge_oldest(entries))
@@ -130,7 +130,7 @@ class FieldManagers:
             documents = codec.read_yaml(body, most=codec.max_elements(kind.type))
             if len(documents) != 1 or not isinstance(documents[0].tree, dict):
                 raise DecodeError("expected one object")
-            config = _last_values(documents[0].tree)
+            config = _keep_last_values(documents[0].tree)
             typed, _ = codec.from_tree(config, kind.type, FieldValidation.STRICT)
         except TooLargeError as error:
             raise errors.request_entity_too_large(str(error)) from None
@@ -139,11 +139,11 @@ class FieldManagers:
             raise errors.bad_request(
                 f"failed to create typed patch object ({subject}): {_format_decode_error(error)}"
             ) from None
-        if validation is FieldValidation.STRICT and _has_repeated(documents[0].tree):
+        if validation is FieldValidation.STRICT and _has_repeated_field(documents[0].tree):
             problem = "\n  ".join(["yaml: unmarshal errors:", *find_duplicate_keys(body)])
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problem}")
         _check_config(typed, kind, namespace, name)
-        tree: Tree = _canonical(config, codec.to_tree(typed))
+        tree: Tree = _normalize(config, codec.to_tree(typed))
         tree.update(apiVersion=kind.api_version, kind=kind.kind)
         tree["metadata"] = {**tree.get("metadata", {}), "name": name}
         if namespace:
@@ -213,7 +213,7 @@ class Applier:
     def create(self) -> Resource:
         """Return the object that the configuration describes, owned by its manager."""
         obj = self._managers.object_of(self._config, self._kind)
-        obj.metadata.managed_fields = [self._entry()] if self._claimed else []
+        obj.metadata.managed_fields = [self._make_apply_entry()] if self._claimed else []
         return obj
 
     def change(self, old: Resource) -> Resource:
@@ -224,11 +224,11 @@ class Applier:
             raise errors.bad_request(f"failed to create typed live object: {error}") from None
 
     def _change(self, old: Resource) -> Resource:
-        kind, mine = self._kind, self._entry()
+        kind, mine = self._kind, self._make_apply_entry()
         entries = list(old.metadata.managed_fields)
-        if not entries and _fields(first := self._before_first_apply(old)):
+        if not entries and _fields_of_entry(first := self._before_first_apply(old)):
             entries = [first]
-        before = _find(entries, _identity(mine))
+        before = _find_entry(entries, _identify_entry(mine))
         others = [entry for entry in entries if entry is not before]
         live = self._managers.whole_tree(old, kind)
         config = manageable_tree(self._config, kind, self._manager.subresource)
@@ -236,7 +236,7 @@ class Applier:
         if before:
             result = self._prune_fields(result, before, [*others, mine])
         new = self._managers.object_of(result, kind)
-        trees = _Trees(self._managers, kind, old, new, self._manager.subresource)
+        trees = _VersionComparisons(self._managers, kind, old, new, self._manager.subresource)
         if not self._force:
             _check_conflicts(others, trees, self._claimed)
         change = trees.comparison(kind)
@@ -258,23 +258,23 @@ class Applier:
         for entry in owners:
             theirs = self._managers.version_of(entry, self._kind)
             if theirs is not None and theirs.type is version.type:
-                kept = union(kept, _fields(entry))
-        pruned: Tree = comparison.prune(tree, schema_of(version.type), _fields(before), kept)
+                kept = union(kept, _fields_of_entry(entry))
+        pruned: Tree = comparison.prune(tree, schema_of(version.type), _fields_of_entry(before), kept)
         if same:
             return pruned
         hub = self._managers.object_of({**pruned, "apiVersion": version.api_version}, version)
         return self._managers.whole_tree(hub, self._kind)
 
-    def _entry(self) -> ManagedFieldsEntry:
-        return _entry(self._manager, APPLY, self._kind, sort_fields(self._claimed))
+    def _make_apply_entry(self) -> ManagedFieldsEntry:
+        return _make_entry(self._manager, APPLY, self._kind, sort_fields(self._claimed))
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
         """Return an entry that makes `before-first-apply` own all fields of an object without managers."""
         fields = self._managers.fields_of_new(self._kind, old)
-        return _entry(Manager(_BEFORE_FIRST_APPLY, "", self._manager.now), UPDATE, self._kind, fields)
+        return _make_entry(Manager(_BEFORE_FIRST_APPLY, "", self._manager.now), UPDATE, self._kind, fields)
 
 
-class _Trees(msgspec.Struct):
+class _VersionComparisons(msgspec.Struct):
     """The differences between two objects in each version that a managedFields entry has, computed when needed."""
 
     managers: FieldManagers
@@ -298,7 +298,7 @@ class _Trees(msgspec.Struct):
 
 def _are_field_sets(entries: Iterable[ManagedFieldsEntry]) -> bool:
     """Return whether all entries that a client sent contain nested maps, as field sets are; else they are ignored."""
-    return all(_is_nested_map(_fields(entry)) for entry in entries)
+    return all(_is_nested_map(_fields_of_entry(entry)) for entry in entries)
 
 
 def _is_nested_map(fields: Any) -> bool:
@@ -325,15 +325,15 @@ def manageable_tree(tree: Tree, kind: Kind, subresource: str) -> Tree:
 
 
 def _without_losses(
-    entries: Iterable[ManagedFieldsEntry], trees: _Trees, except_for: tuple[str, ...] | None = None
+    entries: Iterable[ManagedFieldsEntry], trees: _VersionComparisons, except_for: tuple[str, ...] | None = None
 ) -> list[ManagedFieldsEntry]:
     """Return entries without the fields that a change modified or removed; entries left empty are dropped."""
     kept = []
     for entry in entries:
-        if except_for is not None and _identity(entry) == except_for:
+        if except_for is not None and _identify_entry(entry) == except_for:
             continue
         change = trees.comparison_for(entry)
-        owned = _fields(entry)
+        owned = _fields_of_entry(entry)
         if change is None or not change.touches(owned):
             kept.append(entry)
             continue
@@ -345,14 +345,14 @@ def _without_losses(
     return kept
 
 
-def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees, claimed: Fields) -> None:
+def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _VersionComparisons, claimed: Fields) -> None:
     """Raise Conflict if an apply changes fields that others own, or removes them by an empty map or list."""
     conflicts: list[tuple[str, str]] = []
     for entry in others:
         change = trees.comparison_for(entry)
         if change:
             changed = union(change.changed, intersection(change.removed, claimed))
-            lost = intersection(_fields(entry), changed)
+            lost = intersection(_fields_of_entry(entry), changed)
             conflicts += [(_format_manager(entry), path) for path in sorted(field_set.paths(lost))]
     if not conflicts:
         return
@@ -409,43 +409,43 @@ def _format_decode_error(error: DecodeError) -> str:
     return unknown[0] if len(unknown) == 1 else "\n  ".join(["errors:", *unknown])
 
 
-def _has_repeated(value: Any) -> bool:
+def _has_repeated_field(value: Any) -> bool:
     if isinstance(value, dict):
-        return isinstance(value, Members) or any(map(_has_repeated, value.values()))
-    return isinstance(value, list) and any(map(_has_repeated, value))
+        return isinstance(value, Members) or any(map(_has_repeated_field, value.values()))
+    return isinstance(value, list) and any(map(_has_repeated_field, value))
 
 
-def _last_values(tree: Any) -> Any:
+def _keep_last_values(tree: Any) -> Any:
     """Return a decoded tree as plain values; of a field that occurs twice, the last value."""
     if isinstance(tree, dict):
-        return {name: _last_values(value) for name, value in tree.items()}
-    return [_last_values(value) for value in tree] if isinstance(tree, list) else tree
+        return {name: _keep_last_values(value) for name, value in tree.items()}
+    return [_keep_last_values(value) for value in tree] if isinstance(tree, list) else tree
 
 
-def _canonical(config: Any, typed: Any) -> Any:
+def _normalize(config: Any, typed: Any) -> Any:
     """Return a configuration with its values as the server stores them, such as `1` for `1000m`."""
     if isinstance(config, dict) and isinstance(typed, dict):
-        return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
+        return {name: _normalize(value, typed[name]) if name in typed else value for name, value in config.items()}
     if isinstance(config, list) and isinstance(typed, list):
-        return [_canonical(ours, theirs) for ours, theirs in zip(config, typed, strict=True)]
+        return [_normalize(ours, theirs) for ours, theirs in zip(config, typed, strict=True)]
     return None if config is None else typed
 
 
-def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
+def _identify_entry(entry: ManagedFieldsEntry) -> tuple[str, ...]:
     """Return what identifies a managedFields entry: manager, operation, subresource and, for updates, version."""
     version = "" if entry.operation == APPLY else entry.api_version
     return entry.manager, entry.operation, entry.subresource, version
 
 
-def _find(entries: Iterable[ManagedFieldsEntry], identity: tuple[str, ...]) -> ManagedFieldsEntry | None:
-    return next((entry for entry in entries if _identity(entry) == identity), None)
+def _find_entry(entries: Iterable[ManagedFieldsEntry], identity: tuple[str, ...]) -> ManagedFieldsEntry | None:
+    return next((entry for entry in entries if _identify_entry(entry) == identity), None)
 
 
-def _fields(entry: ManagedFieldsEntry | None) -> Fields:
+def _fields_of_entry(entry: ManagedFieldsEntry | None) -> Fields:
     return (entry.fields_v1 or {}) if entry else {}
 
 
-def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> ManagedFieldsEntry:
+def _make_entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> ManagedFieldsEntry:
     return ManagedFieldsEntry(
         manager=manager.name,
         operation=operation,
@@ -479,7 +479,7 @@ def _merge_oldest(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]
     ancient: dict[str, ManagedFieldsEntry] = {}
     for entry in updates[: surplus + 1]:
         known = ancient.get(entry.api_version)
-        owned = union(_fields(known), _fields(entry))
+        owned = union(_fields_of_entry(known), _fields_of_entry(entry))
         ancient[entry.api_version] = _with_fields(
             ManagedFieldsEntry(manager=_ANCIENT, operation=UPDATE, api_version=entry.api_version, time=entry.time),
             owned,

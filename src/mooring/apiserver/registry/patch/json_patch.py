@@ -101,7 +101,7 @@ class _Document:
                     raise Inapplicable(f"cannot move {operation['from']} into itself")
                 self._add(path, self._remove(source))
             case "copy":
-                value = self._find(_pointer_steps(operation["from"]))
+                value = self._find_value(_pointer_steps(operation["from"]))
                 self._copied += len(str(value))
                 if self._copied > MAX_COPIED:
                     raise Inapplicable("the copy operations of the patch make the object too large")
@@ -109,13 +109,13 @@ class _Document:
             case "test":
                 self._test(path, operation)
 
-    def _find(self, path: list[str]) -> Any:
+    def _find_value(self, path: list[str]) -> Any:
         value = self.root
         for index, part in enumerate(path):
             if isinstance(value, dict) and part in value:
                 value = value[part]
             elif isinstance(value, list):
-                value = value[_index(part, len(value) - 1, path)]
+                value = value[_parse_index(part, len(value) - 1, path)]
             else:
                 raise Inapplicable(f"doc is missing path: {_pointer(path[: index + 1])}: missing value")
         return value
@@ -123,7 +123,7 @@ class _Document:
     def _parent(self, path: list[str], missing: str) -> tuple[Any, str]:
         """Return the container of a path's target and the key or index in it; raise `missing` without one."""
         try:
-            return self._find(path[:-1]), path[-1]
+            return self._find_value(path[:-1]), path[-1]
         except Inapplicable:
             raise Inapplicable(f"{missing}: missing value") from None
 
@@ -135,7 +135,7 @@ class _Document:
         if isinstance(parent, dict):
             parent[last] = value
         elif isinstance(parent, list):
-            place = len(parent) if last == "-" else _index(last, len(parent), path)
+            place = len(parent) if last == "-" else _parse_index(last, len(parent), path)
             self._count_moved(len(parent) - place)
             parent.insert(place, value)
         else:
@@ -149,7 +149,7 @@ class _Document:
         if isinstance(parent, dict) and last in parent:
             return parent.pop(last)
         if isinstance(parent, list):
-            place = _index(last, len(parent) - 1, path)
+            place = _parse_index(last, len(parent) - 1, path)
             self._count_moved(len(parent) - place)
             return parent.pop(place)
         why = f"Unable to remove nonexistent key: {last}: missing value"
@@ -168,19 +168,19 @@ class _Document:
         if isinstance(parent, dict) and last in parent:
             parent[last] = value
         elif isinstance(parent, list):
-            parent[_index(last, len(parent) - 1, path)] = value
+            parent[_parse_index(last, len(parent) - 1, path)] = value
         else:
             raise Inapplicable(f"replace operation does not apply: doc is missing key: {_pointer(path)}: missing value")
 
     def _test(self, path: list[str], operation: dict[str, Any]) -> None:
         wanted = operation.get("value")
         try:
-            found = self._find(path)
+            found = self._find_value(path)
         except Inapplicable:
             if wanted is None:
                 return  # null and absent are the same to the API
             raise
-        if not _equal(found, wanted):
+        if not _are_equal(found, wanted):
             raise Inapplicable(f"testing value {operation['path']} failed: test failed")
 
 
@@ -192,7 +192,7 @@ def _pointer(path: list[str]) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _index(text: str, highest: int, path: list[str]) -> int:
+def _parse_index(text: str, highest: int, path: list[str]) -> int:
     """Parse a list index, a negative one from the end; raise Inapplicable if it is not from 0 to `highest` then."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 9 or (len(digits) > 1 and digits[0] == "0"):
@@ -205,12 +205,12 @@ def _index(text: str, highest: int, path: list[str]) -> int:
     return index
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _are_equal(a: Any, b: Any) -> bool:
     """Return whether two JSON values are equal; true and 1 are not, unlike in Python."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(value, b[key]) for key, value in a.items())
+        return a.keys() == b.keys() and all(_are_equal(value, b[key]) for key, value in a.items())
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(_are_equal, a, b))
     return bool(a == b)

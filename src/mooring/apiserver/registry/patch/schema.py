@@ -26,9 +26,9 @@ class Node:
     """A node of a type's merge schema, for a field that is a struct, a map, a list, or a leaf replaced as a whole."""
 
     def __init__(self, annotation: Any, merge: Merge | None = None) -> None:
-        self._type = _bare(annotation)
+        self._type = _strip_annotation(annotation)
         self.merge = merge
-        self.shape: Shape = _shape(self._type)
+        self.shape: Shape = _shape_of_type(self._type)
         if self.shape == "list" and merge is None:
             self.merge = _ATOMIC_LIST
         self.is_atomic = self.shape == "leaf" or (self.merge is not None and self.merge.kind == "atomic")
@@ -44,7 +44,7 @@ class Node:
     def item(self) -> "Node":
         """The merge schema of a list's items or a map's values."""
         inner = get_args(self._type)[-1]
-        bare = _bare(inner)
+        bare = _strip_annotation(inner)
         own = bare.__merge__ if isinstance(bare, type) and issubclass(bare, Object) else None
         return Node(inner, own)
 
@@ -98,7 +98,7 @@ class CustomNode(Node):
         return self.item if self.shape == "map" else self.fields.get(name) or _DEDUCED
 
 
-class _Deduced(Node):
+class _DeducedNode(Node):
     """A merge schema for values without schema: objects merge field by field, other values are replaced."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ def _custom_merge(schema: Structural) -> Merge | None:
     return Merge("atomic") if props.map_type == "atomic" else None
 
 
-_DEDUCED = _Deduced()
+_DEDUCED = _DeducedNode()
 _CUSTOM: WeakKeyDictionary[type[Object], Node] = WeakKeyDictionary()
 
 
@@ -149,17 +149,17 @@ def _built_in(object_type: type[Object]) -> Node:
     return Node(object_type)
 
 
-def _bare(annotation: Any) -> Any:
+def _strip_annotation(annotation: Any) -> Any:
     """Return a type annotation reduced to its type: without `Annotated` and without None."""
     if get_origin(annotation) is Annotated:
-        return _bare(get_args(annotation)[0])
+        return _strip_annotation(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:
         options = [option for option in get_args(annotation) if option is not type(None)]
-        return _bare(options[0]) if len(options) == 1 else annotation
+        return _strip_annotation(options[0]) if len(options) == 1 else annotation
     return annotation
 
 
-def _shape(bare: Any) -> Shape:
+def _shape_of_type(bare: Any) -> Shape:
     if isinstance(bare, type) and issubclass(bare, msgspec.Struct):
         return "struct"
     if get_origin(bare) is list:

@@ -54,7 +54,7 @@ def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | Non
         if key in {_PATCH, _RETAIN} or key.startswith(_ORDER):
             continue
         if key.startswith(_DELETE_FROM):
-            _delete_from(target, key.removeprefix(_DELETE_FROM), value)
+            _delete_from_list(target, key.removeprefix(_DELETE_FROM), value)
         elif value is None:
             target.pop(key, None)
         else:
@@ -81,10 +81,10 @@ def _merge_fields(target: dict[str, Any], patch: dict[str, Any], node: Node | No
 
 def _merge_value(found: Any, value: Any, node: Node | None, order: Any) -> Any:
     if isinstance(value, dict):
-        if "replace" in _strategies(node):
+        if "replace" in _patch_strategies_of(node):
             return {key: item for key, item in value.items() if key != _PATCH}
         return merge_object(found if isinstance(found, dict) else {}, value, node)
-    if isinstance(value, list) and "merge" in _strategies(node):
+    if isinstance(value, list) and "merge" in _patch_strategies_of(node):
         if found is None and order is None and node and not any(map(_is_directive, value)):
             return _new_list(value, node)
         return _merge_list(found if isinstance(found, list) else [], value, node, order)
@@ -103,7 +103,7 @@ def _is_directive(item: Any) -> bool:
     return isinstance(item, dict) and _PATCH in item
 
 
-def _strategies(node: Node | None) -> tuple[str, ...]:
+def _patch_strategies_of(node: Node | None) -> tuple[str, ...]:
     return node.merge.patch_strategies if node and node.merge else ()
 
 
@@ -115,14 +115,14 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
     if key:
         result = _merge_items(found, patch, key, node.item if node else None)
     else:
-        known = set(map(_scalar, found))
-        result = found + [item for item in dict.fromkeys(map(_scalar, patch)) if item not in known]
+        known = set(map(_require_scalar, found))
+        result = found + [item for item in dict.fromkeys(map(_require_scalar, patch)) if item not in known]
     if order is None and not before and len(result) == len(patch):
         return result  # nothing but what the patch says, in its order
     if order is None:  # then the patch itself says it: what is new comes first
         order = [item for item in patch if not (key and _PATCH in item)]
     return _order_items(
-        result, [_identity(item, key) for item in order], [_identity(item, key) for item in before], key
+        result, [_identify(item, key) for item in order], [_identify(item, key) for item in before], key
     )
 
 
@@ -130,9 +130,9 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
     """Merge the items with equal merge keys, and append the new ones; return the list."""
     items, replace = _without_directives(patch, key, found)
     result: list[Any] = [] if replace else found
-    places = {_identity(result[place], key): place for place in reversed(range(len(result)))}
+    places = {_identify(result[place], key): place for place in reversed(range(len(result)))}
     for item in items:
-        identity = _identity(item, key)
+        identity = _identify(item, key)
         place = places.get(identity)
         if place is None:
             places[identity] = len(result)
@@ -155,13 +155,13 @@ def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[l
         if directive == "replace" and key not in item:
             replace = True
         elif directive == "delete":
-            gone.add(_identity(item, key))
+            gone.add(_identify(item, key))
         elif directive == "merge" and key not in item:
             continue
         else:
             items.append(item)
     if gone:
-        found[:] = [other for other in found if _identity(other, key) not in gone]
+        found[:] = [other for other in found if _identify(other, key) not in gone]
     return items, replace
 
 
@@ -170,26 +170,26 @@ def _order_items(items: list[Any], wanted: list[Any], before: list[Any], key: st
     rank = {identity: place for place, identity in enumerate(wanted)}
     was = {identity: place for place, identity in enumerate(before)}
     named = deque(
-        sorted((item for item in items if _identity(item, key) in rank), key=lambda item: rank[_identity(item, key)])
+        sorted((item for item in items if _identify(item, key) in rank), key=lambda item: rank[_identify(item, key)])
     )
-    others = deque(item for item in items if _identity(item, key) not in rank)
+    others = deque(item for item in items if _identify(item, key) not in rank)
     result: list[Any] = []
     while named and others:
-        here, there = was.get(_identity(others[0], key)), was.get(_identity(named[0], key))
+        here, there = was.get(_identify(others[0], key)), was.get(_identify(named[0], key))
         first = others if here is not None and there is not None and here < there else named
         result.append(first.popleft())
     return [*result, *named, *others]
 
 
-def _identity(item: Any, key: str) -> Any:
+def _identify(item: Any, key: str) -> Any:
     if not key:
-        return _scalar(item)
+        return _require_scalar(item)
     if not isinstance(item, dict) or item.get(key) is None:
         raise PatchError(f"map: {item} does not contain declared merge key: {key}")
-    return _scalar(item[key])
+    return _require_scalar(item[key])
 
 
-def _scalar(value: Any) -> Any:
+def _require_scalar(value: Any) -> Any:
     if isinstance(value, dict | list):
         raise PatchError("expected a list of plain values")
     return value
@@ -209,10 +209,10 @@ def _retain_keys(target: dict[str, Any], patch: dict[str, Any]) -> None:
         del target[name]
 
 
-def _delete_from(target: dict[str, Any], name: str, values: Any) -> None:
+def _delete_from_list(target: dict[str, Any], name: str, values: Any) -> None:
     if not isinstance(values, Iterable) or isinstance(values, str | dict):
         raise PatchError(f"the value of a {_DELETE_FROM} directive must be a list")
-    gone = set(map(_scalar, values))
+    gone = set(map(_require_scalar, values))
     found = target.get(name)
     if isinstance(found, list):
         target[name] = [item for item in found if isinstance(item, dict | list) or item not in gone]

@@ -52,36 +52,36 @@ class Recount:
         while self._context.accounting.to_recount:
             namespace = self._context.accounting.to_recount.pop()
             for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
-                self._schedule(kv.key, _SETTLING_SECONDS if namespace else 0.0)
+                self._schedule_recount(kv.key, _SETTLING_SECONDS if namespace else 0.0)
 
-    def _schedule(self, key: str, seconds: float) -> None:
+    def _schedule_recount(self, key: str, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
         self._due[key] = min(due, self._due.get(key, due))
         self._news.set()
 
     async def run(self) -> None:
         """Recount quotas as they become due, until the store is closed."""
-        counting = asyncio.create_task(self._count_due(), name="counting of quotas")
+        counting = asyncio.create_task(self._recount_due_quotas(), name="counting of quotas")
         try:
-            await repeat_until_closed(self._follow)
+            await repeat_until_closed(self._follow_quotas)
         finally:
             counting.cancel()
 
-    async def _follow(self) -> None:
+    async def _follow_quotas(self) -> None:
         """Schedule all quotas, then those that are created or whose limits change."""
         accounting, page = self._context.accounting, await self._store.range(self._stored.prefix)
         for kv in page.items:
-            self._schedule(kv.key, 0.0)
+            self._schedule_recount(kv.key, 0.0)
         with self._store.watch(self._stored.prefix, after=page.revision) as watcher:
             while True:
                 batch = await watcher.next()
                 latest = {event.key: event.current for event in batch.events}
                 for quota in latest.values():
                     if quota is not None and not is_usage_counted(accounting.decode_quota(quota)):
-                        self._schedule(quota.key, 0.0)
+                        self._schedule_recount(quota.key, 0.0)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _count_due(self) -> None:
+    async def _recount_due_quotas(self) -> None:
         while True:
             self._news.clear()
             self._schedule_requested()
@@ -89,52 +89,52 @@ class Recount:
             for key in [key for key, due in self._due.items() if due <= now]:
                 del self._due[key]
                 try:
-                    await self._count(key)
+                    await self._recount_quota(key)
                 except StoreError as error:
                     log.warning("A quota could not be counted", extra={"fields": {"quota": key, "why": str(error)}})
-                    self._schedule(key, _RETRY_SECONDS)
-            await self._wait()
+                    self._schedule_recount(key, _RETRY_SECONDS)
+            await self._wait_for_next()
 
-    async def _wait(self) -> None:
+    async def _wait_for_next(self) -> None:
         if not self._due:
             await self._news.wait()
         else:
             seconds = max(min(self._due.values()) - self._clock.monotonic(), 0.0)
             await run_until_one_ends(self._news.wait(), self._clock.sleep(seconds))
 
-    async def _count(self, key: str) -> None:
+    async def _recount_quota(self, key: str) -> None:
         """Recount one quota and write its usage into its status, unless that is right already."""
         namespace = key.removeprefix(self._stored.prefix).partition("/")[0]
         known: dict[str, tuple[int, Usage]] = {}
         await self._store.write_all(())  # after the writes that began before the quota existed
-        quota = self._quota(namespace, key)
+        quota = self._find_quota(namespace, key)
         if quota is not None:
-            await self._usage(quota.object, known)  # most of the work, without the lock
+            await self._compute_usage(quota.object, known)  # most of the work, without the lock
         async with self._context.accounting.lock_of(namespace):
             for _ in range(_ATTEMPTS):
                 await self._store.revision()
-                quota = self._quota(namespace, key)
-                if quota is None or await self._update(quota, known):
+                quota = self._find_quota(namespace, key)
+                if quota is None or await self._update_status(quota, known):
                     break
             else:
-                self._schedule(key, _RETRY_SECONDS)
+                self._schedule_recount(key, _RETRY_SECONDS)
         if quota is not None:
             self._due.setdefault(key, self._clock.monotonic() + _RESYNC_SECONDS)
 
-    async def _update(self, quota: Quota, known: dict[str, tuple[int, Usage]]) -> bool:
+    async def _update_status(self, quota: Quota, known: dict[str, tuple[int, Usage]]) -> bool:
         """Write a quota's current usage into its status if it differs; return False on a write conflict."""
-        used = await self._usage(quota.object, known)
+        used = await self._compute_usage(quota.object, known)
         was, hard = quota.object.status, quota.object.spec.hard
         if was.hard == hard and was.used == used:
             return True
         if was.hard != hard:
-            self._schedule(quota.kv.key, _SETTLING_SECONDS)
+            self._schedule_recount(quota.kv.key, _SETTLING_SECONDS)
         return await self._context.accounting.replace(quota, hard, used)
 
-    def _quota(self, namespace: str, key: str) -> Quota | None:
+    def _find_quota(self, namespace: str, key: str) -> Quota | None:
         return next((each for each in self._context.accounting.quotas(namespace) if each.kv.key == key), None)
 
-    async def _usage(self, quota: ResourceQuota, known: dict[str, tuple[int, Usage]]) -> Usage:
+    async def _compute_usage(self, quota: ResourceQuota, known: dict[str, tuple[int, Usage]]) -> Usage:
         """Return the usage of a quota, computed from its namespace's objects in memory.
 
         Resources are in the order of the quota's limits. `known` caches the usage of single objects by revision.

@@ -72,7 +72,7 @@ class ClusterAddresses:
         if kv is None:
             return
         found = self.stored.decode(kv.value, kv.mod_revision)
-        if isinstance(found, IPAddress) and found.spec.parent_ref == parent_of(service):
+        if isinstance(found, IPAddress) and found.spec.parent_ref == parent_ref_of(service):
             await self._context.store.write(Delete(kv.key, expect=kv.mod_revision))
 
     async def _create_address(self, address: Address, service: Service, *, dry_run: bool) -> bool:
@@ -93,7 +93,7 @@ class ClusterAddresses:
             labels={FAMILY_LABEL: get_ip_family(address), MANAGED_BY: MANAGER},
         )
         hub = self.stored.hub
-        spec = IPAddressSpec(parent_ref=parent_of(service))
+        spec = IPAddressSpec(parent_ref=parent_ref_of(service))
         return IPAddress(kind=hub.kind, api_version=hub.api_version, metadata=meta, spec=spec)
 
 
@@ -101,7 +101,7 @@ def get_ip_family(place: Address | Network) -> str:
     return f"IPv{place.version}"
 
 
-def parent_of(service: Service) -> ParentReference:
+def parent_ref_of(service: Service) -> ParentReference:
     """Return the `parentRef` for a Service's IPAddress objects."""
     return ParentReference(resource="services", namespace=service.metadata.namespace, name=service.metadata.name)
 

@@ -76,15 +76,15 @@ class KubernetesService:
         """Renew this server's Lease; update Service, Endpoints and EndpointSlice to the live servers."""
         await self._renew_lease()
         port = self._own.port if self._own is not None else 0
-        await self._calls.ensure(_service(self._cluster_ip, port))  # an existing one is not changed, as in Kubernetes
+        await self._calls.ensure(_make_service(self._cluster_ip, port))  # an existing one stays unchanged, as upstream
         if self._own is None:
             return
         places = await self._live_addresses(self._own)
         first = min(places)
         # One Service has one target port; servers with another one are left out until they agree.
         addresses = sorted({place.address for place in places if place.port == first.port})
-        await self._calls.ensure(_endpoints(addresses, first.port), _copy_content)
-        await self._calls.ensure(_endpoint_slice(addresses, first.port), _copy_content)
+        await self._calls.ensure(_make_endpoints(addresses, first.port), _copy_content)
+        await self._calls.ensure(_make_endpoint_slice(addresses, first.port), _copy_content)
 
     async def leave(self) -> None:
         """Remove this server from the endpoints, unless it is the only one.
@@ -97,7 +97,7 @@ class KubernetesService:
                 pass
         if self._is_shared and self._own is not None:
             with suppress(errors.StatusError):
-                await self._calls.delete(_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
+                await self._calls.delete(_make_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
 
     async def _live_addresses(self, own: ServerAddress) -> list[ServerAddress]:
         if not self._is_shared:
@@ -117,7 +117,7 @@ class KubernetesService:
         """Renew this server's identity Lease: each time if other servers exist, else before it expires."""
         now = self._clock.now()
         seconds = _SHARED_LEASE_SECONDS if self._is_shared else _LEASE_SECONDS
-        wanted = _lease(self._own, now, seconds)
+        wanted = _make_lease(self._own, now, seconds)
         found = await self._calls.get(Lease, wanted.metadata.name, _LEASES)
         if self._is_shared or found is None or not _is_fresh(found, now + timedelta(seconds=seconds * 2 / 3)):
             await self._calls.ensure(wanted, _copy_content)
@@ -154,7 +154,7 @@ def _is_local(address: str) -> bool:
 # -- the objects
 
 
-def _service(cluster_ip: str, target: int) -> core_v1.Service:
+def _make_service(cluster_ip: str, target: int) -> core_v1.Service:
     port = core_v1.ServicePort(name="https", protocol="TCP", port=443, target_port=target or 443)
     return core_v1.Service(
         metadata=ObjectMeta(
@@ -170,7 +170,7 @@ def _service(cluster_ip: str, target: int) -> core_v1.Service:
     )
 
 
-def _endpoints(addresses: Sequence[str], port: int) -> core_v1.Endpoints:
+def _make_endpoints(addresses: Sequence[str], port: int) -> core_v1.Endpoints:
     return core_v1.Endpoints(
         metadata=ObjectMeta(name=NAME, namespace=NAMESPACE, labels={"endpointslice.kubernetes.io/skip-mirror": "true"}),
         subsets=[
@@ -182,7 +182,7 @@ def _endpoints(addresses: Sequence[str], port: int) -> core_v1.Endpoints:
     )
 
 
-def _endpoint_slice(addresses: Sequence[str], port: int) -> discovery_v1.EndpointSlice:
+def _make_endpoint_slice(addresses: Sequence[str], port: int) -> discovery_v1.EndpointSlice:
     ready = discovery_v1.EndpointConditions(ready=True)
     return discovery_v1.EndpointSlice(
         metadata=ObjectMeta(name=NAME, namespace=NAMESPACE, labels={"kubernetes.io/service-name": NAME}),
@@ -192,7 +192,7 @@ def _endpoint_slice(addresses: Sequence[str], port: int) -> discovery_v1.Endpoin
     )
 
 
-def _lease(own: ServerAddress | None, now: datetime, seconds: int) -> Lease:
+def _make_lease(own: ServerAddress | None, now: datetime, seconds: int) -> Lease:
     host = socket.gethostname()
     name = f"apiserver-{hashlib.sha256(str(own or host).encode()).hexdigest()[:16]}"
     labels = {**_IDENTITY, "kubernetes.io/hostname": host}

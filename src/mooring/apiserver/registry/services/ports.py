@@ -48,8 +48,8 @@ class NodePorts:
                 for port in wanted:
                     if port in used:
                         raise PortError(port, "provided port is already allocated")
-                others = self._choose(used | set(wanted), number)
-                if dry_run or await self._write(kv, used | {*wanted, *others}):
+                others = self._choose_free_ports(used | set(wanted), number)
+                if dry_run or await self._write_allocation(kv, used | {*wanted, *others}):
                     return others
         raise errors.too_many_requests("other servers change node ports all the time: try again", 1)
 
@@ -62,15 +62,15 @@ class NodePorts:
             while True:
                 kv = await self._context.store.get(self._key)
                 used = self.allocated_ports(kv)
-                if not used & gone or await self._write(kv, used - gone):
+                if not used & gone or await self._write_allocation(kv, used - gone):
                     return
 
     async def replace(self, used: Collection[int]) -> None:
         """Write the set of allocated node ports into the stored bitmap, replacing it (repair)."""
         kv = await self._context.store.get(self._key)
         wanted = {port for port in used if port in self.ports}
-        if kv is None or self.allocated_ports(kv) != wanted or self._decode_allocation(kv).range != self._range:
-            await self._write(kv, wanted)
+        if kv is None or self.allocated_ports(kv) != wanted or self._decode_allocation(kv).range != self._format_range:
+            await self._write_allocation(kv, wanted)
 
     async def current(self) -> set[int]:
         return self.allocated_ports(await self._context.store.get(self._key))
@@ -88,27 +88,27 @@ class NodePorts:
         return self._stored.decode_as(RangeAllocation, kv)
 
     @property
-    def _range(self) -> str:
+    def _format_range(self) -> str:
         return f"{self.ports[0]}-{self.ports[-1]}"
 
-    async def _write(self, kv: KeyValue | None, used: Collection[int]) -> bool:
+    async def _write_allocation(self, kv: KeyValue | None, used: Collection[int]) -> bool:
         bits = sum(1 << (port - self.ports[0]) for port in used if port in self.ports)
         hub = self._stored.hub
         found = RangeAllocation(
             kind=hub.kind,
             api_version=hub.api_version,
-            metadata=self._decode_allocation(kv).metadata if kv else self._metadata(),
-            range=self._range,
+            metadata=self._decode_allocation(kv).metadata if kv else self._make_metadata(),
+            range=self._format_range,
             data=bits.to_bytes(len(self.ports) // 8 + 1, "little"),
         )
         put = Put(self._key, self._stored.encode(found), expect=kv.mod_revision if kv else 0)
         return isinstance(await self._context.store.write(put), Event)
 
-    def _metadata(self) -> ObjectMeta:
+    def _make_metadata(self) -> ObjectMeta:
         now = times.to_seconds(self._context.clock.now())
         return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
 
-    def _choose(self, used: Collection[int], number: int) -> list[int]:
+    def _choose_free_ports(self, used: Collection[int], number: int) -> list[int]:
         """Return random free node ports, rather upper ones: users choose lower ones. Raise InternalError if too few."""
         if not number:
             return []

@@ -13,7 +13,7 @@ from mooring.api.core_v1 import Service
 from mooring.api.meta_v1 import Condition, ObjectMeta
 from mooring.api.networking_v1 import IPAddress, ServiceCIDR, ServiceCIDRSpec, ServiceCIDRStatus
 from mooring.apiserver.registry.loopback_client import LoopbackClient
-from mooring.apiserver.registry.services.addresses import MANAGED_BY, MANAGER, TakenError, parent_of
+from mooring.apiserver.registry.services.addresses import MANAGED_BY, MANAGER, TakenError, parent_ref_of
 from mooring.apiserver.registry.services.allocation import ServiceAllocation, addresses_of, ports_of
 from mooring.apiserver.service_network import ServiceNetwork
 from mooring.base import logs
@@ -85,7 +85,7 @@ class Repair:
                     continue
                 held[address] = service
                 found = taken.get(address)
-                if found is not None and found.spec.parent_ref != parent_of(service):
+                if found is not None and found.spec.parent_ref != parent_ref_of(service):
                     await self._calls.delete(found)
                     found = None
                 if found is None:
