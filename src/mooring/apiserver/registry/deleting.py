@@ -26,10 +26,10 @@ from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.definition_status import mark_for_deletion
 from mooring.apiserver.registry.parameters import delete_options
 from mooring.apiserver.registry.reading import Reading
-from mooring.apiserver.registry.templates import Reused, Template
+from mooring.apiserver.registry.templates import ReusedAdmission, Template
 from mooring.apiserver.registry.views import respond as responded
 from mooring.apiserver.registry.views import view_for
-from mooring.apiserver.registry.writes import Draft, Followed, Write, Writer, Written
+from mooring.apiserver.registry.writes import Draft, ResponsePair, Write, Writer, Written
 from mooring.apiserver.registry.writing import Update, encode_object, is_deletable, release, run, takes_long
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
@@ -92,7 +92,7 @@ class Deletion(Write, eq=False):
         self.options = self.options or self.read()
         return await self.draft_of(kv, self.options)
 
-    def _reuse_outcome(self, kv: KeyValue) -> Reused | None:
+    def _reuse_outcome(self, kv: KeyValue) -> ReusedAdmission | None:
         """Return what this deletion would store, if the batch deleted an equal object before; else None."""
         row = self.call.request.row
         if self.template is None or row is None:
@@ -186,10 +186,10 @@ class LastUpdate(Write, eq=False):
         return self._combine(first, last)
 
     def _combine(self, first: Draft, last: Draft) -> Draft:
-        async def respond(revisions: Sequence[int]) -> Followed:
+        async def respond(revisions: Sequence[int]) -> ResponsePair:
             at = len(first.puts)
             done, deleted = await first.respond(revisions[:at]), await last.respond(revisions[at:])
-            return Followed(cast("Response", done), cast("Response", deleted))
+            return ResponsePair(cast("Response", done), cast("Response", deleted))
 
         return Draft((*first.puts, *last.puts), respond, settle=last.settle, value=last.value)
 
@@ -211,12 +211,12 @@ def _removes_object(draft: Draft) -> bool:
     return any(isinstance(put, Delete) for put in draft.puts)
 
 
-async def _respond_with_rejection(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> Followed:
-    return Followed(cast("Response", await first.respond(revisions)), error)
+async def _respond_with_rejection(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> ResponsePair:
+    return ResponsePair(cast("Response", await first.respond(revisions)), error)
 
 
-async def _respond_to_both(done: Response, last: Draft | errors.StatusError, revisions: Sequence[int]) -> Followed:
-    return Followed(done, cast("Response", await last.respond(revisions)) if isinstance(last, Draft) else last)
+async def _respond_to_both(done: Response, last: Draft | errors.StatusError, revisions: Sequence[int]) -> ResponsePair:
+    return ResponsePair(done, cast("Response", await last.respond(revisions)) if isinstance(last, Draft) else last)
 
 
 class Deleting:

@@ -1,6 +1,6 @@
 """Bind and evict pods.
 
-A `Bind` is a write for the executor (``writes.py``); Mooring's scheduler sends many in a batch (``requests/batch.py``).
+A `BindingWrite` is executed by ``writes.py``; Mooring's scheduler sends many in a batch (``requests/batch.py``).
 An eviction deletes a pod if its PodDisruptionBudget allows that. The disruption controller writes into a budget's
 status how many disruptions are allowed; an eviction uses up one of them by a compare-and-swap on the budget, so that
 two evictions never share the last one.
@@ -36,7 +36,7 @@ _MAX_DISRUPTED = 2000
 _SUCCESS = Status(kind="Status", api_version="v1", status="Success", code=201)
 
 
-class Bind(Write, eq=False):
+class BindingWrite(Write, eq=False):
     """A write that sets the node of a pod, by a Binding."""
 
     operation = CREATE
@@ -78,7 +78,7 @@ class Pods:
 
     def bind(self, call: Call, _: Template | None = None) -> Write:
         """Return the write for a Binding to a pod, which the URL or, for `POST bindings`, the body names."""
-        return Bind(self._context, call, self, write_options(call.request, "CreateOptions"))
+        return BindingWrite(self._context, call, self, write_options(call.request, "CreateOptions"))
 
     async def admit_binding(self, call: Call, options: WriteOptions) -> Binding:
         """Return a request's Binding after policies and webhooks; raise their refusal; BadRequest for another pod."""

@@ -30,7 +30,7 @@ _WRITTEN_VALUES = ("pod_name_label", "pod_index_label", "zone_label", "pod_ip", 
 _written_values_of = attrgetter(*_WRITTEN_VALUES)
 
 
-class Reused(msgspec.Struct, frozen=True):
+class ReusedAdmission(msgspec.Struct, frozen=True):
     """The stored form of a write of a batch that reused an earlier one's admission, and the uid of its object."""
 
     value: bytes
@@ -63,7 +63,7 @@ class Template:
         self._is_usable = True
         self._misses = 0
 
-    def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> Reused | None:
+    def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> ReusedAdmission | None:
         """Return what a write would store, if an earlier write of the batch changed an equal object; else None.
 
         `given` are the object's own values (row) if the update writes them.
@@ -76,7 +76,7 @@ class Template:
         for kept in self._kept:
             if kept.pattern == pattern and kept.read == read and _is_equal(kept.before, old):
                 self._misses = 0
-                return Reused(_fill_row(stored, kept, old, _merge_rows(own, given)), kept.is_gone, own.uid)
+                return ReusedAdmission(_fill_row(stored, kept, old, _merge_rows(own, given)), kept.is_gone, own.uid)
         self._misses += 1
         if self._misses >= _MAX_MISSES:
             self._is_usable, self._kept = False, []  # the stored objects are not of one template

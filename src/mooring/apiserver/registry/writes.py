@@ -29,14 +29,14 @@ _ATTEMPTS = 10
 """The maximum number of times a write is tried. Each conflict means that another writer made progress."""
 
 
-class Followed(msgspec.Struct, frozen=True):
+class ResponsePair(msgspec.Struct, frozen=True):
     """The responses to an update and a deletion that a batch requested as one write."""
 
     first: Response
     last: Response | Exception
 
 
-Outcome: TypeAlias = Response | Followed | Exception
+Outcome: TypeAlias = Response | ResponsePair | Exception
 Result: TypeAlias = list[int] | Exception | None
 """The result of a commit: the revisions of the stored values, None for a conflict, or the error."""
 
@@ -67,7 +67,7 @@ class Draft(msgspec.Struct, frozen=True):
     """A write that is admitted but not committed: its store operations, its response, and the change of quota usage."""
 
     puts: Sequence[Put | Delete]
-    respond: Callable[[Sequence[int]], Awaitable[Response | Followed]]
+    respond: Callable[[Sequence[int]], Awaitable[Response | ResponsePair]]
     """A function that makes the response from the revisions of the stored values."""
     charge: Charge | None = None
     """The change of quota usage; a draft with one has exactly one put."""

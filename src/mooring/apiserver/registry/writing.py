@@ -35,7 +35,7 @@ from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.stored import check_elements
-from mooring.apiserver.registry.templates import Reused, Template
+from mooring.apiserver.registry.templates import ReusedAdmission, Template
 from mooring.apiserver.registry.writes import Draft, Settle, Write, Writer, Written
 from mooring.store.kv import Delete, KeyValue, Put
 
@@ -161,7 +161,7 @@ class Update(Write, eq=False):
         options, read, managed = self.options, self.plan.create, self.managed_already
         return await Creation(context, call, self.writing, options, read, managed_already=managed).draft()
 
-    def reuse(self, kv: KeyValue) -> Reused | None:
+    def reuse(self, kv: KeyValue) -> ReusedAdmission | None:
         """Return what this update would store, if an earlier write of the batch changed an equal object; else None."""
         row = self.call.request.row
         if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:

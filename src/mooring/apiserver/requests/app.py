@@ -53,7 +53,7 @@ from mooring.apiserver.registry.api_services import GROUP as API_SERVICES
 from mooring.apiserver.registry.api_services import ApiServices
 from mooring.apiserver.registry.connecting import admit_connection
 from mooring.apiserver.registry.handler import Batch
-from mooring.apiserver.registry.writes import Followed, Outcome, status_of
+from mooring.apiserver.registry.writes import Outcome, ResponsePair, status_of
 from mooring.apiserver.requests.batch import WriteBatches
 from mooring.apiserver.requests.health import Health
 from mooring.apiserver.requests.metrics import ServerMetrics
@@ -192,9 +192,9 @@ class Application:
             outcomes = [error] * len(batch.requests)
         if outcomes is None:
             return await asyncio.gather(*self._respond_one_by_one(batch))
-        firsts = [outcome.first if isinstance(outcome, Followed) else outcome for outcome in outcomes]
+        firsts = [outcome.first if isinstance(outcome, ResponsePair) else outcome for outcome in outcomes]
         answers = self._finish_responses(exchange, firsts, batch.requests, routes)
-        lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, Followed)}
+        lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, ResponsePair)}
         if ending is not None and lasts:
             followed = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
             answered = self._finish_responses(ending[0], list(lasts.values()), *followed)

@@ -80,7 +80,7 @@ class _NamespaceLock(asyncio.Lock):
     """Whether the last transaction committed several writes, so that the next write waits to be batched as well."""
 
 
-class _Update(NamedTuple):
+class _QuotaUpdate(NamedTuple):
     """The write of a quota's new status, and the quota as it is after that."""
 
     write: Put
@@ -242,13 +242,13 @@ class QuotaAccounting:
             else:
                 entry.settle(error)
 
-    def _make_update(self, quota: Quota, hard: Usage, used: Usage) -> "_Update":
+    def _make_update(self, quota: Quota, hard: Usage, used: Usage) -> "_QuotaUpdate":
         """Return the write that sets a quota's limits and usage in its status, if its revision is unchanged."""
         status = replace(quota.object.status, hard=hard, used=used)
         shown = replace(quota.object, metadata=replace(quota.object.metadata), status=status)
-        return _Update(Put(quota.kv.key, self._stored.encode(shown), expect=quota.kv.mod_revision), shown)
+        return _QuotaUpdate(Put(quota.kv.key, self._stored.encode(shown), expect=quota.kv.mod_revision), shown)
 
-    def _cache_written(self, updates: Sequence["_Update"], outcomes: Mapping[str, Outcome]) -> None:
+    def _cache_written(self, updates: Sequence["_QuotaUpdate"], outcomes: Mapping[str, Outcome]) -> None:
         for update in updates:
             outcome = outcomes.get(update.write.key)
             if isinstance(outcome, Event):
