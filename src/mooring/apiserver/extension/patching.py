@@ -15,7 +15,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.registry.apply.comparison import merge
 from mooring.apiserver.registry.patch import json_patch
 from mooring.apiserver.registry.patch.json_patch import Inapplicable, PatchError
-from mooring.apiserver.registry.patch.schema import Node, schema_of
+from mooring.apiserver.registry.patch.schema import MergeNode, schema_of
 
 _OBJECTS = frozenset({"struct", "map"})
 
@@ -69,7 +69,7 @@ class TreePatching:
         return found
 
 
-def _unknown_fields(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
+def _unknown_fields(value: Any, node: MergeNode | None, path: str = "") -> Iterator[str]:
     """Yield the paths of fields in a value that its type's schema does not define."""
     if node is None:
         yield path
@@ -78,7 +78,7 @@ def _unknown_fields(value: Any, node: Node | None, path: str = "") -> Iterator[s
             yield from _unknown_fields(each, child, place)
 
 
-def _atomic_fields(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
+def _atomic_fields(value: Any, node: MergeNode | None, path: str = "") -> Iterator[str]:
     """Yield the paths of atomic lists, maps and structs in a value, which an apply may not set in part."""
     if node is None:
         return
@@ -88,11 +88,11 @@ def _atomic_fields(value: Any, node: Node | None, path: str = "") -> Iterator[st
         yield from _atomic_fields(each, child, place)
 
 
-def _holds_children(value: Any, node: Node) -> bool:
+def _holds_children(value: Any, node: MergeNode) -> bool:
     return node.shape == "list" if isinstance(value, list) else isinstance(value, dict) and node.shape in _OBJECTS
 
 
-def _child_values(value: Any, node: Node, path: str) -> Iterator[tuple[str, Any, Node | None]]:
+def _child_values(value: Any, node: MergeNode, path: str) -> Iterator[tuple[str, Any, MergeNode | None]]:
     if not _holds_children(value, node):
         return
     if isinstance(value, dict):

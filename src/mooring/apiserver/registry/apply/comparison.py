@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.apiserver.registry.apply import field_set
 from mooring.apiserver.registry.apply.field_set import SELF, Fields
-from mooring.apiserver.registry.patch.schema import Node
+from mooring.apiserver.registry.patch.schema import MergeNode
 
 Sinks = tuple[Fields, Fields, Fields]
 """The three field sets that collect added, modified and removed fields."""
@@ -40,7 +40,7 @@ class MissingKeyError(ValueError):
     """An item of a keyed list has none of the fields that identify items (merge keys)."""
 
 
-def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
+def compare(old: dict[str, Any], new: dict[str, Any], node: MergeNode) -> Comparison:
     """Return the fields that were added, modified and removed between two objects, by the merge schema `node`."""
     sinks: Sinks = ({}, {}, {})
     _compare_maps(old, new, node, sinks)
@@ -48,7 +48,7 @@ def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
     return Comparison(added, modified, removed, field_set.union(added, modified))
 
 
-def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) -> None:
+def _compare(element: str, old: Any, new: Any, node: MergeNode | None, sinks: Sinks) -> None:
     """Compare one field or item, and add its path to the sets of added, modified or removed fields."""
     added, modified, removed = sinks
     if old is _ABSENT:
@@ -72,7 +72,7 @@ def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) 
             sink[element] = found
 
 
-def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: Sinks) -> None:
+def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: MergeNode, sinks: Sinks) -> None:
     added, _, removed = sinks
     for name, after in new.items():
         before: Any = old.get(name)
@@ -90,7 +90,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
             removed["f:" + name] = all_fields(value, node.child(name)) if value.__class__ in _HOLDERS else {}
 
 
-def _compare_lists(old: list[Any], new: list[Any], node: Node, sinks: Sinks) -> None:
+def _compare_lists(old: list[Any], new: list[Any], node: MergeNode, sinks: Sinks) -> None:
     before, after = _by_element(old, node), _by_element(new, node)
     for element in dict.fromkeys((*before, *after)):
         ours, theirs = before.get(element, []), after.get(element, [])
@@ -102,14 +102,14 @@ def _compare_lists(old: list[Any], new: list[Any], node: Node, sinks: Sinks) -> 
             sinks[1][element] = {}
 
 
-def _by_element(items: list[Any], node: Node) -> dict[str, list[Any]]:
+def _by_element(items: list[Any], node: MergeNode) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for each in items:
         found.setdefault(element_of(each, node), []).append(each)
     return found
 
 
-def element_of(each: Any, node: Node) -> str:
+def element_of(each: Any, node: MergeNode) -> str:
     """Return the path element of a list item: its keys, or its value in a set. Raise MissingKeyError without keys."""
     names = node.keys
     if not names:
@@ -125,7 +125,7 @@ def element_of(each: Any, node: Node) -> str:
     return field_set.item_element(names, keys)
 
 
-def all_fields(value: Any, node: Node | None) -> Fields:
+def all_fields(value: Any, node: MergeNode | None) -> Fields:
     """Return the set of all field paths in a value, including those of maps and lists themselves."""
     if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
@@ -140,7 +140,7 @@ def all_fields(value: Any, node: Node | None) -> Fields:
     return result
 
 
-def collect_fields(value: Any, node: Node | None) -> Fields:
+def collect_fields(value: Any, node: MergeNode | None) -> Fields:
     """Return the fields that an apply claims: leaves, list items, map keys. Raise MissingKeyError without keys."""
     if node is None or node.is_atomic or not isinstance(value, dict | list) or not value:
         return {}
@@ -156,7 +156,7 @@ def collect_fields(value: Any, node: Node | None) -> Fields:
     return result
 
 
-def merge(live: Any, config: Any, node: Node | None) -> Any:
+def merge(live: Any, config: Any, node: MergeNode | None) -> Any:
     """Return the live value with an applied configuration merged in; neither argument is modified.
 
     A null clears an atomic value or a leaf; maps and lists whose items have managers of their own stay as they are.
@@ -175,7 +175,7 @@ def merge(live: Any, config: Any, node: Node | None) -> Any:
     return config
 
 
-def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
+def _merge_lists(live: list[Any], config: list[Any], node: MergeNode) -> list[Any]:
     """Merge list items by key, in the order of the configuration; items only in the live list keep their place."""
     wanted = {element_of(each, node): each for each in config}
     there = {element_of(each, node) for each in live}
@@ -197,7 +197,7 @@ def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
     return result
 
 
-def prune(value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
+def prune(value: Any, node: MergeNode | None, last: Fields, kept: Fields) -> Any:
     """Return the value without the fields in `last`, except those that are in `kept` or contain one that is."""
     if node is None or node.is_atomic or not last:
         return value
@@ -210,7 +210,7 @@ def prune(value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
     return value
 
 
-def _prune(element: str, value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
+def _prune(element: str, value: Any, node: MergeNode | None, last: Fields, kept: Fields) -> Any:
     owned, needed = last.get(element), kept.get(element)
     if owned is None:
         return value

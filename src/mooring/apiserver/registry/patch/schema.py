@@ -22,7 +22,7 @@ Shape = Literal["struct", "map", "list", "leaf"]
 _ATOMIC_LIST = Merge("atomic")
 
 
-class Node:
+class MergeNode:
     """A node of a type's merge schema, for a field that is a struct, a map, a list, or a leaf replaced as a whole."""
 
     def __init__(self, annotation: Any, merge: Merge | None = None) -> None:
@@ -34,21 +34,21 @@ class Node:
         self.is_atomic = self.shape == "leaf" or (self.merge is not None and self.merge.kind == "atomic")
 
     @cached_property
-    def fields(self) -> Mapping[str, "Node"]:
+    def fields(self) -> Mapping[str, "MergeNode"]:
         """The fields of a struct by their JSON names."""
         if self.shape != "struct":
             return {}
-        return {info.encode_name: Node(info.type, merge_of(info)) for info in msgspec.structs.fields(self._type)}
+        return {info.encode_name: MergeNode(info.type, merge_of(info)) for info in msgspec.structs.fields(self._type)}
 
     @cached_property
-    def item(self) -> "Node":
+    def item(self) -> "MergeNode":
         """The merge schema of a list's items or a map's values."""
         inner = get_args(self._type)[-1]
         bare = _strip_annotation(inner)
         own = bare.__merge__ if isinstance(bare, type) and issubclass(bare, Object) else None
-        return Node(inner, own)
+        return MergeNode(inner, own)
 
-    def child(self, name: str) -> "Node | None":
+    def child(self, name: str) -> "MergeNode | None":
         """Return the merge schema of a struct's field or a map's value; None if there is no such field."""
         return self.item if self.shape == "map" else self.fields.get(name)
 
@@ -67,7 +67,7 @@ class Node:
         return {"protocol": "TCP", **{name: found[name] for name in self.keys if name in found}}
 
 
-class CustomNode(Node):
+class CustomNode(MergeNode):
     """A field's merge schema in a custom kind: a struct with properties, else a map; a leaf without schema."""
 
     def __init__(self, schema: Structural | None) -> None:
@@ -77,9 +77,9 @@ class CustomNode(Node):
         self.is_atomic = self.shape == "leaf" or (self.merge is not None and self.merge.kind == "atomic")
 
     @cached_property
-    def fields(self) -> Mapping[str, Node]:
+    def fields(self) -> Mapping[str, MergeNode]:
         properties = self._schema.properties if self._schema else {}
-        found: dict[str, Node] = {name: CustomNode(child) for name, child in properties.items()}
+        found: dict[str, MergeNode] = {name: CustomNode(child) for name, child in properties.items()}
         if self._schema is not None and self._schema.embedded:
             found["metadata"] = schema_of(ObjectMeta)
         return found
@@ -89,16 +89,16 @@ class CustomNode(Node):
         return {}  # defaults of the schema are in the object already
 
     @cached_property
-    def item(self) -> Node:
+    def item(self) -> MergeNode:
         schema = self._schema
         return CustomNode((schema.items if self.shape == "list" else schema.additional) if schema else None)
 
-    def child(self, name: str) -> Node:
+    def child(self, name: str) -> MergeNode:
         """Return the merge schema of a field; without a schema, objects merge and lists are replaced."""
         return self.item if self.shape == "map" else self.fields.get(name) or _DEDUCED
 
 
-class _DeducedNode(Node):
+class _DeducedNode(MergeNode):
     """A merge schema for values without schema: objects merge field by field, other values are replaced."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class _DeducedNode(Node):
         self.is_atomic = False
 
     @cached_property
-    def item(self) -> Node:
+    def item(self) -> MergeNode:
         return self
 
 
@@ -131,10 +131,10 @@ def _custom_merge(schema: Structural) -> Merge | None:
 
 
 _DEDUCED = _DeducedNode()
-_CUSTOM: WeakKeyDictionary[type[Object], Node] = WeakKeyDictionary()
+_CUSTOM: WeakKeyDictionary[type[Object], MergeNode] = WeakKeyDictionary()
 
 
-def schema_of(object_type: type[Object]) -> Node:
+def schema_of(object_type: type[Object]) -> MergeNode:
     """Return the merge schema of a type, for strategic merge patch and server-side apply."""
     if not issubclass(object_type, Dynamic):
         return _built_in(object_type)
@@ -145,8 +145,8 @@ def schema_of(object_type: type[Object]) -> Node:
 
 
 @cache
-def _built_in(object_type: type[Object]) -> Node:
-    return Node(object_type)
+def _built_in(object_type: type[Object]) -> MergeNode:
+    return MergeNode(object_type)
 
 
 def _strip_annotation(annotation: Any) -> Any:

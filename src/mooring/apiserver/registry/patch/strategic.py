@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mooring.apiserver.registry.patch.json_patch import PatchError
-from mooring.apiserver.registry.patch.schema import Node
+from mooring.apiserver.registry.patch.schema import MergeNode
 
 _MARK = "$"
 _HOLDERS = (dict, list)
@@ -38,7 +38,7 @@ def merge_values(target: Any, patch: Any) -> Any:
     return result
 
 
-def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
+def merge_object(target: dict[str, Any], patch: dict[str, Any], node: MergeNode | None) -> dict[str, Any]:
     """Apply a strategic merge patch to an object's tree; return it, maybe the modified target. Raise PatchError."""
     if _MARK not in "".join(patch):
         return _merge_fields(target, patch, node)
@@ -68,7 +68,7 @@ def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | Non
     return target
 
 
-def _merge_fields(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
+def _merge_fields(target: dict[str, Any], patch: dict[str, Any], node: MergeNode | None) -> dict[str, Any]:
     for key, value in patch.items():
         if value is None:
             target.pop(key, None)
@@ -79,7 +79,7 @@ def _merge_fields(target: dict[str, Any], patch: dict[str, Any], node: Node | No
     return target
 
 
-def _merge_value(found: Any, value: Any, node: Node | None, order: Any) -> Any:
+def _merge_value(found: Any, value: Any, node: MergeNode | None, order: Any) -> Any:
     if isinstance(value, dict):
         if "replace" in _patch_strategies_of(node):
             return {key: item for key, item in value.items() if key != _PATCH}
@@ -91,7 +91,7 @@ def _merge_value(found: Any, value: Any, node: Node | None, order: Any) -> Any:
     return value
 
 
-def _new_list(items: list[Any], node: Node) -> list[Any]:
+def _new_list(items: list[Any], node: MergeNode) -> list[Any]:
     """Return a patch's list, without directives, for a field the object lacks; no item needs a merge key."""
     is_keyed = bool(node.merge and node.merge.patch_key)
     if any(isinstance(each, _HOLDERS) is not is_keyed for each in items):
@@ -103,11 +103,11 @@ def _is_directive(item: Any) -> bool:
     return isinstance(item, dict) and _PATCH in item
 
 
-def _patch_strategies_of(node: Node | None) -> tuple[str, ...]:
+def _patch_strategies_of(node: MergeNode | None) -> tuple[str, ...]:
     return node.merge.patch_strategies if node and node.merge else ()
 
 
-def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: Any) -> list[Any]:
+def _merge_list(found: list[Any], patch: list[Any], node: MergeNode | None, order: Any) -> list[Any]:
     key = node.merge.patch_key if node and node.merge else ""
     if order is not None and not isinstance(order, list):
         raise PatchError(f"the value of a {_ORDER} directive must be a list")
@@ -126,7 +126,7 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
     )
 
 
-def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None) -> list[Any]:
+def _merge_items(found: list[Any], patch: list[Any], key: str, node: MergeNode | None) -> list[Any]:
     """Merge the items with equal merge keys, and append the new ones; return the list."""
     items, replace = _without_directives(patch, key, found)
     result: list[Any] = [] if replace else found
