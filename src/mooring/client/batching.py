@@ -150,8 +150,7 @@ def _may_batch(request: Request) -> bool:
 
 
 def _make_queue_key(request: Request) -> tuple[str, ...]:
-    """Return what the writes of one batch have in common: method (and whether a deletion follows), resource,
-    subresource.
+    """Return method (`PUT DELETE` if `then_delete` is set), resource and subresource, equal in all writes of a batch.
 
     >>> _make_queue_key(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
     ('PUT', 'pods', 'status')

@@ -45,7 +45,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class _PendingBinding(msgspec.Struct, eq=False, frozen=True):
-    """A binding that waits to be sent, and the future of its outcome: None when the pod is bound."""
+    """A binding that waits to be sent, and the future of its outcome: None if the pod was bound, else the error."""
 
     binding: Binding
     outcome: "asyncio.Future[Failure | None]"

@@ -320,7 +320,7 @@ class Client:
         await self._write_object("POST", obj)
 
     async def create_briefly(self, obj: Resource) -> Resource:
-        """Create an object; return a Resource with only its name, uid and resourceVersion, all that is decoded."""
+        """Create an object; return a Resource with only name, uid and resourceVersion: no other field is decoded."""
         return Resource(metadata=wire.decode_identity(await self._write_object("POST", obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
@@ -490,7 +490,7 @@ class Client:
         )
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
-        """Set the desired replicas of a workload by its scale subresource; return the Scale as stored."""
+        """Set a workload's desired replicas through its `scale` subresource; return the stored Scale."""
         scale = Scale(
             kind="Scale",
             api_version="autoscaling/v1",
@@ -590,7 +590,7 @@ class Client:
         return await self._send(method, path, body=body, omit_body=True, then_delete=last, templated=templated)
 
     def _templated_if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
-        """Return the argument if the transport can send batch templates and this is a kind for them; otherwise None."""
+        """Return `templated` if the transport can send batch templates and the kind is Pod; otherwise None."""
         is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
         return templated if is_offered else None
 

@@ -218,7 +218,7 @@ class EventRecorder:
         return len(self._unwritten) + len(self._calls)
 
     def _has_queue_space(self, limit_key: _LimitKey) -> bool:
-        """Return whether an event may be queued; if the queue is full, only when its reason and namespace have few."""
+        """Return whether an event may be queued; if the queue is full, only if few of its reason and namespace are."""
         if len(self._unwritten) < _MAX_WAITING:
             return True
         sorts = len(self._unwritten_by_limit) + (limit_key not in self._unwritten_by_limit)
@@ -237,7 +237,7 @@ class EventRecorder:
         return self._unwritten.get(key) or self._series.get(key)
 
     def _finish_series(self, key: _Key, series: _EventSeries) -> None:
-        """Remove a written event series from the queue, and remember it for repetitions."""
+        """Remove a written event series from the queue, and keep it to count repetitions."""
         self._queue.forget(key)
         if self._unwritten.get(key) is not series:
             return
@@ -338,5 +338,5 @@ class EventRecorder:
 
 
 def _is_retriable(error: Exception) -> bool:
-    """Return whether writing an event may succeed later: the server was not reached, failed, or asked to wait."""
+    """Return whether to retry writing an event after this error: no response, a status from 500 up, or 429."""
     return not isinstance(error, StatusError) or error.status.code >= 500 or error.status.code == 429

@@ -96,7 +96,7 @@ class LeaderElector:
             raise NotLeaderError(f"the lease {self._name} is not held, or was not renewed in time: nothing was written")
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> bool:
-        """Wait for the lease, then run `lead` and renew the lease. Return whether `lead` ended before it was lost.
+        """Wait for the lease; run `lead`, renewing the lease. Return whether `lead` ended before the lease was lost.
 
         `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released. From now
         on, the client that the elector was created with sends requests only while the lease is held.
@@ -251,7 +251,7 @@ class LeaderElector:
 
 
 async def _run_with_timeout(limit: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`; raise TimeoutError if `limit` ends first, on the clock that `limit` sleeps on."""
+    """Return the result of `work`; raise TimeoutError if `limit`, a sleep on a clock, ends first."""
     result, _ = await run_until_one_ends(work, limit)
     if isinstance(result, BaseException):
         raise TimeoutError if isinstance(result, asyncio.CancelledError) else result
@@ -268,7 +268,7 @@ class LeaderElection(msgspec.Struct, frozen=True):
 
 
 class ElectedComponent:
-    """A base class for components with leader election: subclasses implement `run`, and set `_ready` when they work."""
+    """A base for components with leader election. Subclasses implement `run`, which sets `_ready` once it works."""
 
     def __init__(self, client: Client, election: LeaderElection, version: str = "") -> None:
         self._client = client

@@ -76,7 +76,7 @@ def decode_raw_pod(raw: msgspec.Raw) -> RawPod:
 
 
 def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
-    """Return the complete pod, without managed fields; equal parts are objects shared with other pods."""
+    """Return the Pod from a partly decoded one, without managed fields; equal parts are shared with other pods."""
     spec, node = _decode_spec(bytes(seen.spec), parts)
     if node != spec.node_name:
         spec = replace(spec, node_name=parts.strings[node])
@@ -90,7 +90,7 @@ def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
 
 
 def build_metadata(pod: RawPod, parts: TemplateParts) -> ObjectMeta:
-    """Return a pod's complete metadata; equal labels and owners are objects shared with other pods."""
+    """Return the metadata of a partly decoded pod, without managed fields; equal labels and owners are shared."""
     seen, strings, decode_once = pod.metadata, parts.strings, parts.decode_once
     created = seen.creation_timestamp
     return ObjectMeta(

@@ -84,12 +84,12 @@ def is_status(response: Response) -> bool:
 
 
 def has_resource(response: Response, plural: str) -> bool:
-    """Return whether a discovery document lists a resource by plural name; raise DisconnectedError if it is none."""
+    """Return whether a discovery document lists a resource by plural name; raise DisconnectedError if malformed."""
     return any(each.name == plural for each in _decode_body(_RESOURCES, response, "list of resources").resources)
 
 
 def decode_identity(response: Response) -> ObjectMeta:
-    """Return name, namespace, uid and resourceVersion of a response's object; raise DisconnectedError without one."""
+    """Return name, namespace, uid and resourceVersion of the object in a response; raise DisconnectedError if none."""
     found = _decode_body(_IDENTITIES, response, "object").metadata
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
@@ -104,7 +104,7 @@ def _decode_body(decoder: "msgspec.json.Decoder[R]", response: Response, what: s
 
 
 def decode_response(response: Response, cls: type[T]) -> T:
-    """Return the object in a response; raise DisconnectedError if the body is not one."""
+    """Return the response's body as an object of type `cls`; raise DisconnectedError if it is not one."""
     try:
         return codec.decode_own(response.body, cls)
     except codec.DecodeError as error:
@@ -114,7 +114,7 @@ def decode_response(response: Response, cls: type[T]) -> T:
 def decode_list(
     response: Response, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> Listing[T]:
-    """Return the objects of a list response, else raise DisconnectedError; `parts` is as for `decode_item`."""
+    """Return a list response as a Listing; raise DisconnectedError if it is no list. `parts`: see `decode_item`."""
     try:
         raw = _LISTS.decode(response.body)
         items = [decode_item(item, kind, cls, conversion, parts) for item in raw.items or ()]
@@ -145,7 +145,7 @@ def _decode_served_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: Templ
 
 
 def _decode_fully(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
-    """Decode an object of any kind at once, for a cache without its managed fields (many small maps)."""
+    """Decode a whole object of any kind; with `parts`, without managed fields (many small maps), for a cache."""
     obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
     if parts is not None:
@@ -208,7 +208,7 @@ def parse_retry_after(response: Response) -> float | None:
 
 
 def status_error(code: int, body: bytes) -> errors.StatusError:
-    """Return the server's error from a response body; if that is no Status (from a proxy), one with its text."""
+    """Return the error of a response: the Status in its body or, if the body is no Status, an error with its text."""
     try:
         if body.startswith(MAGIC):
             status = codec.decode_protobuf(body, Status, codec.FieldValidation.IGNORE).object

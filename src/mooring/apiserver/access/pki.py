@@ -331,7 +331,7 @@ async def require_shared_keys(pki: Pki, agree: Callable[[str, bytes], Awaitable[
 
 
 def write_kubeconfig(path: Path, server: str, authority: bytes, user: str, client: KeyPair) -> None:
-    """Write a kubeconfig with one cluster, one user and one context, all of which name Mooring."""
+    """Write a kubeconfig with one user, and a cluster and a context named `mooring`."""
     credentials = {"client-certificate-data": _base64(client.certificate), "client-key-data": _base64(client.key)}
     config: dict[str, Any] = {
         "apiVersion": "v1",

@@ -258,7 +258,7 @@ class Deadline(msgspec.Struct, eq=False):
 
 
 def _classify_user(user: UserInfo) -> tuple[int, str]:
-    """Return a user's rank (ordinary, node, exempt) and the name that its slots are counted under."""
+    """Return a user's rank (ordinary, node, exempt) and slot holder: the user, or its namespace's service accounts."""
     if users.MASTERS in user.groups or user.username in _COMPONENTS:
         return _EXEMPT, user.username
     if users.NODES in user.groups:

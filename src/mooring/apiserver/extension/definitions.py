@@ -86,7 +86,7 @@ class Definitions(KindsFollower):
             await super().catch_up()
 
     def find_definition(self, name: str) -> CustomResourceDefinition | None:
-        """Return the definition with a name, as this server has last read it; None if it has not."""
+        """Return the definition with a name, as this server last read it; None if unread or missing."""
         return self._objects("CustomResourceDefinition").get(name)
 
     # -- what changes
@@ -174,7 +174,7 @@ class Definitions(KindsFollower):
     # -- writing
 
     async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
-        """Write a definition's status, unless the definition was changed meanwhile; nothing is returned."""
+        """Write a definition's status; do nothing if the definition was changed meanwhile."""
 
         def set_status(found: CustomResourceDefinition) -> None:
             found.status = status

@@ -70,7 +70,7 @@ class TreePatching:
 
 
 def _unknown_fields(value: Any, node: MergeNode | None, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields in a value that its type's schema does not define."""
+    """Yield the paths of an apply configuration's fields that the schema does not define, for the policy's error."""
     if node is None:
         yield path
     else:

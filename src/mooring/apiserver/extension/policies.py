@@ -156,7 +156,7 @@ class PolicyStep(KindsFollower):
         return [each for each in trees if selector.matches(each["metadata"].get("labels") or {})]
 
     def _cached_tree(self, kv: KeyValue, kind: Kind) -> Tree:
-        """Return a stored object as a JSON tree in a version, from the cache; callers must not modify it."""
+        """Return a stored object as a cached JSON tree in an API version; callers must not modify it."""
         return self._decoded.get(kv, partial(self._decode_tree, kind), (PolicyStep, kind))
 
     def _decode_tree(self, kind: Kind, kv: KeyValue) -> Tree:

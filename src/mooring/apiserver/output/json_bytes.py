@@ -70,7 +70,7 @@ def find_managed_fields_begin(value: bytes) -> int:
 
 
 def metadata_without_managed(value: bytes) -> bytes:
-    """Return the metadata part of an object's JSON without managedFields, which must be its last field."""
+    """Return the metadata in an object's JSON without managedFields, which must be the last metadata field."""
     return value[value.index(b"{", 1) : value.find(_MANAGED_FIELDS)] + b"}"
 
 

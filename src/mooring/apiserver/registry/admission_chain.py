@@ -69,7 +69,7 @@ class Chain:
         return [step for step in self._steps if not step.is_idle and not step.ignores(key, mutating=mutating)]
 
     async def mutate(self, attributes: Attributes, built_in: Mutate) -> None:
-        """Have mutating policies and webhooks change the object, and again if one did; raise a refusal's error."""
+        """Have mutating policies and webhooks change the object, again if any changed it; raise a refusal's error."""
         steps = self._matching(attributes.match_key, mutating=True)
         if not steps:
             return

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class DerivedValue(Generic[R, T]):
-    """A value computed from all objects of a kind; it is computed again when read after one has changed."""
+    """A value computed from all objects of a kind; read after an object has changed, it is recomputed."""
 
     def __init__(self, store: Store, prefix: str, object_type: type[R], derive: Callable[[list[R]], T]) -> None:
         self._store = store

@@ -23,7 +23,7 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class DecodedCache:
-    """A cache of what was decoded from stored objects, by key and revision."""
+    """A cache of values decoded from stored objects, by decoding function, key and revision."""
 
     def __init__(self) -> None:
         self._entries: BoundedCache[tuple[Hashable, str], tuple[int, Any]] = BoundedCache(_MAX_ENTRIES)

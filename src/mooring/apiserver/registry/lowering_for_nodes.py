@@ -40,7 +40,7 @@ _MAX_ENTRIES = 16_384
 
 
 class NodeLowering:
-    """Renders objects for kubelets with new operators lowered to ones they know, caching the results."""
+    """Renders objects for kubelets: rewrites (lowers) new constraint operators to ones they know, and caches that."""
 
     def __init__(self, store: Store, options: AdmissionOptions, decoded: DecodedCache) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class NodeLowering:
         return stored if node is None else NodeReader(self, stored, node, may_cache=request.method == "GET")
 
     def lower_all(self, stored: Stored, node: str, items: Iterable[KeyValue]) -> list[KeyValue]:
-        """Return stored objects with new operators lowered for a node; others unchanged."""
+        """Return stored objects for a node, with operators that its kubelet does not know rewritten (lowered)."""
         properties: NodeProperties | None = None
         keys: dict[NodeDependencies, Hashable] = {}
         result: list[KeyValue] = []
@@ -82,7 +82,7 @@ class NodeLowering:
         return result
 
     def lower(self, stored: Stored, node: str, value: bytes) -> bytes:
-        """Return an object's stored bytes with new operators lowered for a node."""
+        """Return an object's stored bytes for a node, with operators unknown to its kubelet rewritten (lowered)."""
         if not json_bytes.has_new_operators(value):
             return value
         from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above

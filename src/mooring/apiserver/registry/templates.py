@@ -1,10 +1,10 @@
-"""Reuse the admission of one write of a batch for its other writes, which have the same template and another row.
+"""Admit one write of a batch in full, and store later writes with the same template by its result.
 
-A batch may contain writes of one template (``api/batch_writes.py``). The first row is admitted in full. Its stored
-form, with the per-row values taken out (``admission/rows.py``), is cached beside the object that it replaced. If the
-stored object of a later row is equal except for per-row values, the row is stored in the same form, with its own values
-filled in. A row is admitted in full if this is not certain: if policies or webhooks match, a quota counts the object,
-or a value is invalid. Used by ``writing.py`` and ``deleting.py``; a `Template` lives as long as the request.
+A batch may contain writes that share JSON (the template), each with its own values (its row): ``api/batch_writes.py``.
+The first is admitted in full. Its stored result, without the row's values (``admission/rows.py``), is cached beside the
+object that it replaced. A later write reuses the result, with its own values filled in, if the object that it replaces
+(if any) is equal except for row values, and all values are valid. Templates are not used if policies or webhooks match,
+or a quota counts a changed object. Used by ``writing.py`` and ``deleting.py``; a `Template` lives as long as a request.
 """
 
 from operator import attrgetter, eq
@@ -134,7 +134,7 @@ def _merge_rows(own: Row, given: Row | None) -> Row:
 
 
 def _kept_values(own: Row, given: Row | None) -> tuple[bool, ...]:
-    """Return which values of a batch's row an update leaves; equal ones mean that equal fields change managers."""
+    """Return, for each value in a row, whether an update keeps it; this decides which fields change managers."""
     if given is None:
         return ()
     return (

@@ -237,7 +237,7 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
 
 
 def make_body(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
-    """Return a short document as bytes; a long one as an iterator that lets other tasks run between its parts."""
+    """Return a list's pieces as a response body: bytes if short, else an iterator that pauses for other tasks."""
     parts = _join_pieces(pieces)
     first, second = next(parts), next(parts, None)
     return first if second is None else _yield_cooperatively(chain((first, second), parts))

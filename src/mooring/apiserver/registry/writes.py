@@ -97,7 +97,7 @@ class Write(msgspec.Struct, eq=False):
         raise NotImplementedError
 
     async def retry(self) -> None:
-        """Prepare for `draft` to be called again after a write conflict, or raise the client's error."""
+        """Prepare to repeat `draft` after a conflict; raise AlreadyExists if a new object's given name is taken."""
 
     def give_up(self) -> Exception:
         """Return (not raise) the error for the client after too many write conflicts."""

@@ -134,7 +134,7 @@ class Application:
         return response
 
     def _reserve_memory(self, exchange: Exchange, response: Response) -> Response:
-        """Return a large response as a stream that holds memory of its user's share; raise an error over it."""
+        """Return a large response as a stream that holds memory of its user's share; raise if that is used up."""
         body, request = response.body, exchange.request
         if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
             return response
@@ -302,7 +302,7 @@ class Application:
             return response
 
     async def _admit_request(self, exchange: Exchange) -> None:
-        """Find a request's route; raise an error if its rate is too high or the user may not do it."""
+        """Find a request's route; raise an error if the user's rate is too high or it lacks the right."""
         request = exchange.request
         self.skew.check_user_agent(request.user_agent)
         self.limiter.check_rate(request.user)

@@ -198,7 +198,7 @@ def _merge_lists(live: list[Any], config: list[Any], node: MergeNode) -> list[An
 
 
 def prune(value: Any, node: MergeNode | None, last: Fields, kept: Fields) -> Any:
-    """Return the value without the fields in `last`, except those that are in `kept` or contain one that is."""
+    """Return the value without the fields in `last`, except fields in `kept` and those that contain such a field."""
     if node is None or node.is_atomic or not last:
         return value
     if isinstance(value, dict):

@@ -151,7 +151,7 @@ class FieldManagers:
         return tree
 
     def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
-        """Return the fields before and after a change that managers can own; equal metadata is left out."""
+        """Return an object before and after a change, reduced to fields that managers can own and changed metadata."""
         before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
         if kind.custom:
             trees = (manageable_tree(codec.to_tree(each), kind, subresource) for each in (before, after))

@@ -59,7 +59,7 @@ class MergeNode:
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """The values that merge keys have when they are absent, such as `TCP` for a protocol."""
+        """The defaults of merge keys that a list item lacks, by field name, such as `TCP` for `protocol`."""
         infos = msgspec.structs.fields(self.item._type) if self.item.shape == "struct" else ()
         found = {info.encode_name: cast("Any", info.default_factory)() for info in infos if is_required(info)}
         if self.item._type is LocalObjectReference:

@@ -161,7 +161,7 @@ class Recount:
         return {name: used.get(name, kept.get(name, ZERO)) for name in quota.spec.hard if name in used or name in kept}
 
     def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator[Any], Stored]]:
-        """Yield the kinds whose objects use a resource that a quota limits, with their evaluators."""
+        """Yield the kinds of which a quota limits the usage or the number of objects, with their evaluators."""
         for stored in self._context.every_stored():
             evaluator = self._evaluators.find_evaluator(stored.hub)
             if evaluator is not None and any(map(evaluator.counts_resource, quota.spec.hard)):
@@ -169,7 +169,7 @@ class Recount:
 
     @staticmethod
     def _count_usage(quota: ResourceQuota, evaluator: Evaluator[Any], names: Iterable[str], number: int) -> Usage:
-        """Return the usage by `number` objects of a kind of which a quota only limits the number."""
+        """Return a quota's usage by `number` objects of a kind that it only counts; empty if out of scope."""
         if not is_in_scope(quota.spec, evaluator, quota):
             return {}
         one = evaluator.compute_usage(quota)

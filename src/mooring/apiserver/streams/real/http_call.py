@@ -25,7 +25,7 @@ _HEAD_BYTES = 64 * 1024
 
 
 class CallError(Exception):
-    """A request to a kubelet or pod got no response; the message has the cause without the node's name."""
+    """A request to a kubelet or pod got no response; the message has the cause, the caller adds node or pod."""
 
 
 class Address(msgspec.Struct, frozen=True):

@@ -65,7 +65,7 @@ def make_declared_log(run: ContainerRun, declared: DeclaredLog) -> Log:
 
 
 def make_command_log(run: ContainerRun, outcome: Outcome) -> Log:
-    """Return a log with a command's output; each line has the time at which the command wrote its end."""
+    """Return a log with a command's output; each line has the time at which the command completed the line."""
     lines: list[str] = []
     seconds: list[float] = []
     unfinished: list[str] = []
