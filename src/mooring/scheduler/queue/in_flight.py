@@ -53,7 +53,7 @@ class InFlight:
             self._events.append(EventInFlight(event, old, new, only, but))
 
     def events_for(self, key: str) -> Iterator[EventInFlight]:
-        """Return the events that occurred since a pod was popped and may make it schedulable."""
+        """Return the events that occurred since a pod was popped, without events that are only for other pods."""
         flight = self._flights.get(key)
         if flight is None:
             return iter(())

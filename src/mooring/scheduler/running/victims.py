@@ -38,7 +38,7 @@ class Victims:
         return bool(self._tasks)
 
     def preempt(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
-        """Hold the preemptor `pod` out of the active pool; start a task that deletes its victims, then releases it."""
+        """Hold the preemptor `pod` out of the active pool, and start a task that deletes its victims."""
         self._queue.hold(pod_key(pod), plugin)
         task = asyncio.create_task(self._delete_all(pod, node, victims, plugin), name="preemption")
         self._tasks.add(task)

@@ -60,7 +60,7 @@ class Remedy:
 def with_object_change(
     idea: Remedy, before: T, change: Callable[[T], None], command: str = "", *, is_immutable: bool = False
 ) -> Remedy:
-    """Add the change of an object to the remedy `idea`; an immutable object is deleted and created again."""
+    """Return the remedy `idea` plus the change of an object; an immutable object is deleted and created again."""
     after = copy_of(before)
     change(after)
     made = patches.recreate_change(before, after) if is_immutable else patches.patch_change(before, after, command)
