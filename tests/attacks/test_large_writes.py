@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app_calls import Caller
+from mooring.admission import pipeline
 from mooring.api.core_v1 import Pod
-from mooring.apiserver.registry import writing
 from mooring.apiserver.registry.apply.field_managers import FieldManagers
 from mooring.apiserver.registry.stored import Stored
 
@@ -40,7 +40,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
         return run
 
     for name in STEPS:
-        monkeypatch.setattr(writing, name, watched(getattr(writing, name)))
+        monkeypatch.setattr(pipeline, name, watched(getattr(pipeline, name)))
     for name in ("create", "update", "read_config"):
         monkeypatch.setattr(FieldManagers, name, watched(getattr(FieldManagers, name)))
     return found
