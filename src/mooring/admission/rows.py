@@ -36,9 +36,9 @@ READERS = frozenset(
         "mooring.admission.meta.validate_object_meta",
         "mooring.admission.meta.validate_object_meta_update",
         "mooring.admission.node_selector._validate_field_requirement",
-        "mooring.admission.pipeline._check_name",
         "mooring.admission.pipeline._invalid",  # for the error, after which nothing is shared
         "mooring.admission.pipeline._keep_identity",
+        "mooring.admission.pipeline._require_same_name",
         "mooring.admission.pipeline.finish_update",
         "mooring.admission.pipeline.generate_name",
         "mooring.admission.pod.spec._validate_names_and_numbers",
