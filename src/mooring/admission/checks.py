@@ -39,7 +39,7 @@ def optional_name(value: str | None, path: Path, check: Callable[[str], names.Me
 
 
 def one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
-    """Return an `Unsupported value` error if the value, which may be None, is not among the supported ones."""
+    """Return an `Unsupported value` error in a list unless the value, even None, is supported; else []."""
     return [] if value in supported else [field_errors.not_supported(path, value, supported)]
 
 

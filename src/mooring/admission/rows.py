@@ -176,7 +176,7 @@ def may_share_admission(template: Resource) -> bool:
 
 
 def _merges_labels(spec: PodSpec) -> bool:
-    """Return whether a pod's `matchLabelKeys` may merge its label values into selectors."""
+    """Return whether a pod's label values may get into its selectors: by `matchLabelKeys` or pod affinity."""
     if any(each.match_label_keys for each in spec.topology_spread_constraints):
         return True
     affinity = spec.affinity

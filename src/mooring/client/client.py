@@ -247,7 +247,7 @@ class Client:
         return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
 
     async def serves(self, cls: type[Resource]) -> bool:
-        """Ask the server whether it serves a kind in a version that this client can use; return the result."""
+        """Return whether the server has a kind in any version; raise UnservedKindError if not `knows(cls)`."""
         self.kind(cls)
         return cls in await self.served([cls])
 

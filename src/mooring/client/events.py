@@ -237,7 +237,7 @@ class EventRecorder:
         return self._unwritten.get(key) or self._series.get(key)
 
     def _finish_series(self, key: _Key, series: _EventSeries) -> None:
-        """Remove a written event series from the queue, and keep it to count repetitions."""
+        """Remove an event series, written or given up, from the queue, and keep it to count repetitions."""
         self._queue.forget(key)
         if self._unwritten.get(key) is not series:
             return

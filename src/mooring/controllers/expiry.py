@@ -30,7 +30,7 @@ class ExpiryController(Controller, Generic[T]):
 
     @abstractmethod
     def expires_at(self, obj: T) -> datetime | None:
-        """Return when an object expires and is deleted; None if that is not known yet."""
+        """Return when an object expires and is deleted; None if never, or if that is not known yet."""
 
     def _enqueue_expiring(self, obj: T) -> None:
         if self.expires_at(obj) is not None:

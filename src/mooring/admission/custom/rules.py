@@ -88,7 +88,7 @@ class ValidationRules:
         self._root = _build_rule_node(schema, is_root=True)
 
     def validate(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
-        """Return an error for each violated rule; only `warn` if the value is unchanged. `old` is None on create."""
+        """Return an error for each violated rule; on an unchanged value, rules without `oldSelf` only `warn`."""
         if self._root is None:
             return []
         try:

@@ -234,7 +234,7 @@ def _families_of(chosen: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 def _only_corrects(chosen: Sequence[Remedy]) -> bool:
-    """Return whether every remedy in `chosen` only corrects a misspelling."""
+    """Return whether every remedy in `chosen` only corrects a name or value (its family is `correct …`)."""
     return all(each.family.startswith("correct ") for each in chosen)
 
 

@@ -211,7 +211,7 @@ _MISSING = object()
 
 
 def diff_stored(old: Any, new: Any) -> tuple[FieldChange, ...]:
-    """Return the fields that differ between two objects, except those that only the server sets."""
+    """Return up to 200 fields that differ between two trees, except status, apiVersion, kind and server metadata."""
     return tuple(islice(_diff_fields(old, new, "", is_whole=True), _MOST_FIELDS))
 
 

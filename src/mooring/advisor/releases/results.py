@@ -102,7 +102,7 @@ class Finding(Result, frozen=True, kw_only=True):
 
 
 class ReleaseAudit(Result, frozen=True, kw_only=True):
-    """The result of an audit of two releases."""
+    """The result of auditing a cluster's objects for the change from one Kubernetes release to another."""
 
     api_version: str = API_VERSION
     kind: str = "ReleaseAudit"

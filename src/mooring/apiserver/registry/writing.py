@@ -297,7 +297,7 @@ class Writing:
     async def admit_new(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Resource:
-        """Set defaults of a new object and run all of admission on it; return it as it will be stored."""
+        """Decode the body, with the values of its row in a batch filled in; return it in the newest version."""
         context = self.context
         request = await context.admission_request(call, obj)
         request.warnings = call.warnings

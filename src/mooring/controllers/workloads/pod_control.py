@@ -52,7 +52,7 @@ class TemplateRejections:
         return found.error, left
 
     def record_rejection(self, owner: Resource, template: Struct, error: StatusError) -> float | None:
-        """Record a rejection; return in how many seconds to retry, None if the template is not the cause."""
+        """Record a rejection; return the seconds to a retry, None if not by the template or without backoff."""
         if error.status.code >= 500 or isinstance(error, _NOT_THE_TEMPLATE):
             return None
         self._rejected.inc()

@@ -138,7 +138,7 @@ def _check_uid_and_kind(review: _ReceivedReview, response: _ReviewResponse, sent
 
 
 def _check_patch(response: _ReviewResponse, patch: bytes, *, mutating: bool) -> None:
-    """Raise WebhookError if a v1 response has only one of patch and patch type, or is from a validating webhook."""
+    """Raise WebhookError if a v1 response has only one of patch and patch type, or any if not `mutating`."""
     if not mutating:
         for name, is_there in (("patch", bool(patch)), ("patchType", response.patch_type is not None)):
             if is_there:

@@ -37,7 +37,7 @@ class Log(msgspec.Struct, frozen=True):
     """The seconds after which the lines repeat; 0 if they do not."""
 
     def count(self, now: datetime) -> int:
-        """Return the number of lines that are written at the time `now`."""
+        """Return the number of lines that have been written by the time `now`."""
         passed = (min(now, self.run.ended or now) - self.run.began).total_seconds()
         if passed < 0 or not self.lines:
             return 0
