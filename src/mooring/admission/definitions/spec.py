@@ -153,7 +153,7 @@ def _find_deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> l
 
 def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _SharedSettings) -> Errors:
     path = SPEC.child("versions")
-    shown = [_clear_shared_settings(version, shared) for version in versions]
+    shown = [_copy_without_shared_settings(version, shared) for version in versions]
     errors = []
     if len({version.name for version in versions}) < len(versions):
         errors.append(field_errors.invalid(path, shown, "must contain unique version names"))
@@ -164,7 +164,7 @@ def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersio
     return errors
 
 
-def _clear_shared_settings(
+def _copy_without_shared_settings(
     version: v1.CustomResourceDefinitionVersion, shared: _SharedSettings
 ) -> v1.CustomResourceDefinitionVersion:
     return structs.replace(

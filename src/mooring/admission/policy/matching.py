@@ -197,8 +197,8 @@ class MatcherIndex(Generic[C]):
         return [each for each, _ in self.find_candidates_with_views(attributes)]
 
     def find_candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
-        """Return the policies or webhooks whose rules match a request, each with the matched kind and resource; with
-        None if rules have object names: then the caller must match these.
+        """Return the policies or webhooks whose rules match a request, each with the matched kind and resource,
+        or with None if its rules have object names, which the caller must then match.
         """
         if not self._all:
             return []

@@ -124,7 +124,7 @@ def _upgrade_steps(crossing: Crossing) -> Iterator[Step]:
         yield Step(
             title=f"Control plane: {now} to {release}, API servers first, then controllers and schedulers",
             commands=[
-                *([_extra_args_command(release, now, why)] if emulated else []),
+                *([_add_emulation_flags_command(release, now, why)] if emulated else []),
                 Command(run=plan),
                 Command(run=apply),
             ],
@@ -154,7 +154,7 @@ def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterato
             title=f"Let the API server of {now} behave as {end}, and see that all is well",
             because=f"the binary stays {now}, and taking the flag out is the way back",
             commands=[
-                _extra_args_command(now, end, f"nothing is written that {end} cannot read"),
+                _add_emulation_flags_command(now, end, f"nothing is written that {end} cannot read"),
                 Command(run="kubeadm init phase control-plane apiserver --config kubeadm.yaml"),
                 Command(run="kubectl get --raw /version", why=f'it says "emulationMinor": "{crossing.end.minor}"'),
             ],
@@ -185,7 +185,7 @@ def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterato
     )
 
 
-def _extra_args_command(binary: str, version: str, why: str) -> Command:
+def _add_emulation_flags_command(binary: str, version: str, why: str) -> Command:
     arguments = ", ".join(f"{{name: {flag}, value: '{version}'}}" for flag in emulation_flags(binary))
     line = f"apiServer: {{extraArgs: [{arguments}]}}"
     why = f"{why}; where the file has apiServer already, put the arguments there"

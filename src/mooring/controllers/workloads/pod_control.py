@@ -125,7 +125,7 @@ class PodControl:
         outcome = CreationResult()
         for batch in split_into_growing_batches(pods):
             for answer in await asyncio.gather(*map(self._client.create_briefly, batch), return_exceptions=True):
-                self._record_creation(key, owner, answer, outcome)
+                self._record_creation_attempt(key, owner, answer, outcome)
             if outcome.error is not None:
                 break
         if outcome.error is None:
@@ -134,7 +134,7 @@ class PodControl:
             self._record_template_rejection(owner, template, outcome.error, outcome)
         return outcome
 
-    def _record_creation(
+    def _record_creation_attempt(
         self, key: str, owner: Resource, answer: Resource | BaseException, outcome: CreationResult
     ) -> None:
         if isinstance(answer, Resource):

@@ -86,9 +86,9 @@ class _SignatureEntry:
         filters: Sequence[tuple[PlannedPlugin, FilterVector]],
         scores: Sequence[tuple[PlannedPlugin, ScoreVector]],
     ) -> None:
-        """Set `filters`, `scores` and the plugins to call for every pod, for pods with the spec of `pod`.
+        """Set `self.filters`, `self.scores` and the plugins to call for pods with the spec of `pod`.
 
-        `filters` and `scores` are the plugins that read the pod itself, with the vector of one that accepts all nodes.
+        The arguments are plugins that read the pod itself, with a vector that treats all nodes the same.
         """
         spec = pod.pod.spec
         if spec is self._spec or spec == self._spec:

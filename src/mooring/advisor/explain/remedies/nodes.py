@@ -291,20 +291,20 @@ def _relax_requirement(unmet: Unmet, node: core_v1.Node) -> remedy.Remedy:
 
 def _edit_condition(unmet: Unmet, **fields: Any) -> remedy.Edit:
     def entries(spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorRequirement]:
-        conditions = [(*term.match_expressions, *term.match_fields) for term in _terms_with(unmet, spec)]
+        conditions = [(*term.match_expressions, *term.match_fields) for term in _terms_containing(unmet, spec)]
         return [each for of_term in conditions for each in of_term if each == unmet.requirement]
 
     return set_fields_in(entries, **fields)
 
 
-def _terms_with(unmet: Unmet, spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorTerm]:
+def _terms_containing(unmet: Unmet, spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorTerm]:
     """Return the term of a pod's required node affinity that has the condition, as a list; empty if it has none."""
     return [] if unmet.term is None else required_terms(spec)[unmet.term : unmet.term + 1]
 
 
 def _drop_requirement_edit(unmet: Unmet) -> remedy.Edit:
     def edit(spec: core_v1.PodSpec) -> bool:
-        for term in _terms_with(unmet, spec):
+        for term in _terms_containing(unmet, spec):
             term.match_expressions = [each for each in term.match_expressions if each != unmet.requirement]
             term.match_fields = [each for each in term.match_fields if each != unmet.requirement]
             term.match_cel_expressions = [each for each in term.match_cel_expressions if each != unmet.expression]

@@ -83,7 +83,7 @@ class NodeRestriction:
             case PodCertificateRequest() if old is None:
                 self._check_pod_certificate(node, obj)
             case CertificateSigningRequest() if old is None:
-                _check_request(node, obj)
+                _check_certificate_request(node, obj)
         is_slice_added_or_removed = obj.kind == "ResourceSlice" and (new is None or old is None)
         if is_slice_added_or_removed and codec.to_tree(obj)["spec"].get("nodeName") != node:
             deed = "delete" if new is None else "create"
@@ -257,7 +257,7 @@ def _without_changeable_fields(claim: PersistentVolumeClaim) -> PersistentVolume
     return structs.replace(claim, metadata=metadata, status=status)
 
 
-def _check_request(node: str, csr: CertificateSigningRequest) -> None:
+def _check_certificate_request(node: str, csr: CertificateSigningRequest) -> None:
     if csr.spec.signer_name in {KUBELET_CLIENT, KUBELET_SERVING}:
         name = certificate_requests.NODE_USER + node
         if certificate_requests.read(csr.spec.request).common_name != name:

@@ -103,7 +103,7 @@ class Spdy:
 
     def accept_stream(self, stream: int) -> None:
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        self._send_control(_FrameType.SYN_REPLY, struct.pack(">I", stream) + block)
+        self._queue_control_frame(_FrameType.SYN_REPLY, struct.pack(">I", stream) + block)
 
     def send(self, stream: int, data: bytes, *, last: bool = False) -> None:
         self.outgoing += struct.pack(">II", stream, (_FIN if last else 0) << 24 | len(data)) + data
@@ -117,7 +117,7 @@ class Spdy:
             self.outgoing.clear()
             await stream.write(data)
 
-    def _send_control(self, kind: int, payload: bytes, flags: int = 0) -> None:
+    def _queue_control_frame(self, kind: int, payload: bytes, flags: int = 0) -> None:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
 
     def _read_frame(self) -> list[StreamOpened | DataReceived] | None:
@@ -166,7 +166,7 @@ class Spdy:
                 self._streams.discard(stream)
                 return [DataReceived(stream, b"", last=True)] if known else []
             case _FrameType.PING:
-                self._send_control(_FrameType.PING, payload)
+                self._queue_control_frame(_FrameType.PING, payload)
             case _FrameType.GOAWAY:
                 self.is_over = True
             case _FrameType.HEADERS if len(payload) >= 4:  # ignored, but part of the compressed stream
