@@ -12,10 +12,11 @@ one writer waits for one fsync and a hundred share one. Readers see only durable
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar, cast
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 import msgspec
 
@@ -28,8 +29,52 @@ from mooring.store.sqlite_file import SqliteFile
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+class Worker:
+    """The daemon thread that executes calls in order. `stop` ends it after those that are queued.
+
+    A ThreadPoolExecutor costs a tenth of the distinct pods created a second (docs/decisions/store.md).
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._calls: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        Thread(target=self._run_calls, name=name, daemon=True).start()
+
+    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run a function in the thread; return its result or raise its exception."""
+        future: asyncio.Future[_T] = self._loop.create_future()
+        self._calls.put((future, lambda: function(*args, **kwargs)))
+        return await future
+
+    def stop(self) -> None:
+        self._calls.put(None)
+
+    def _run_calls(self) -> None:
+        while call := self._calls.get():
+            future, function = call
+            try:
+                settle, outcome = _succeed, function()
+            except BaseException as error:
+                settle, outcome = _fail, error
+            with suppress(RuntimeError):  # the loop is closed: no caller waits
+                self._loop.call_soon_threadsafe(settle, future, outcome)
+            del call, future, function, outcome  # drop references while waiting for the next call
+
+
+def _succeed(future: asyncio.Future[Any], outcome: Any) -> None:
+    if not future.done():  # else its caller was cancelled
+        future.set_result(outcome)
+
+
+def _fail(future: asyncio.Future[Any], outcome: Any) -> None:
+    if not future.done():
+        future.set_exception(outcome)
+
+
+# Obsolete rows that a transaction drops beside its own work: few enough not to delay waiting callers.
 _MAX_DISCARDED_PER_COMMIT = 500
-"""Obsolete rows that a transaction drops beside its own work: few enough not to delay waiting callers."""
 _MAX_GROWTH_WHEN_FULL_BYTES = 1024
 """Bytes by which a value may grow while the disk is full."""
 
@@ -49,7 +94,7 @@ class _QueuedWrites(msgspec.Struct, frozen=True, eq=False):
 class SqliteStore(LocalStore):
     """A `kv.Store` in a data directory. `await SqliteStore.open(path)` starts it, `await store.close()` ends it."""
 
-    def __init__(self, clock: Clock, limits: HistoryLimits, writer: ThreadPoolExecutor, file: SqliteFile) -> None:
+    def __init__(self, clock: Clock, limits: HistoryLimits, writer: Worker, file: SqliteFile) -> None:
         super().__init__(clock, limits)
         self._writer = writer
         self._file = file
@@ -70,14 +115,14 @@ class SqliteStore(LocalStore):
         accept_loss: bool = False,
     ) -> Self:
         """Open or create a store. Raise `OpenError`, `StorageError`, or (without `accept_loss`) `Damaged`."""
-        writer = ThreadPoolExecutor(1, "store-writer")
+        writer = Worker("store-writer")
         try:
-            file = await run_in_thread(writer, SqliteFile.open, directory, accept_loss=accept_loss)
+            file = await writer.run(SqliteFile.open, directory, accept_loss=accept_loss)
             store = cls(clock or SystemClock(), limits or HistoryLimits(), writer, file)
-            await run_in_thread(writer, store._load)
-            store.is_full = not await run_in_thread(writer, file.keep_reserve)
+            await writer.run(store._load)
+            store.is_full = not await writer.run(file.keep_reserve)
         except BaseException:
-            writer.shutdown(wait=False)
+            writer.stop()
             raise
         store._start_maintenance()
         return store
@@ -115,12 +160,12 @@ class SqliteStore(LocalStore):
         await super().maintain()
         await self._compact_file()
         if self.is_full:
-            self.is_full = not await run_in_thread(self._writer, self._file.keep_reserve)
-        await run_in_thread(self._writer, self._file.sync_mark)
+            self.is_full = not await self._writer.run(self._file.keep_reserve)
+        await self._writer.run(self._file.sync_mark)
 
     async def stats(self) -> Stats:
         stats = await super().stats()
-        return msgspec.structs.replace(stats, file_bytes=await run_in_thread(self._writer, self._file.size))
+        return msgspec.structs.replace(stats, file_bytes=await self._writer.run(self._file.size))
 
     async def close(self) -> None:
         if self._closed:
@@ -128,8 +173,8 @@ class SqliteStore(LocalStore):
         await super().close()
         if self._committer:
             await asyncio.wait([self._committer])
-        await run_in_thread(self._writer, self._file.close)
-        self._writer.shutdown(wait=False)
+        await self._writer.run(self._file.close)
+        self._writer.stop()
 
     async def _commit_queue(self) -> None:
         try:
@@ -141,7 +186,7 @@ class SqliteStore(LocalStore):
 
     async def _commit(self, queue: list[_QueuedWrites]) -> None:
         if self.is_full:
-            self.is_full = not await run_in_thread(self._writer, self._file.keep_reserve)
+            self.is_full = not await self._writer.run(self._file.keep_reserve)
             if self.is_full:
                 await self._commit_relief(queue)
                 return
@@ -150,7 +195,7 @@ class SqliteStore(LocalStore):
         error = await self._persist(draft.events)
         if isinstance(error, DiskFull):
             self.is_full = True
-            await run_in_thread(self._writer, self._file.release_reserve)
+            await self._writer.run(self._file.release_reserve)
             await self._commit_relief(queue, error)
             return
         self._settle(queue, draft, outcomes, error)
@@ -194,7 +239,7 @@ class SqliteStore(LocalStore):
         if self._failure or not (events or self._is_file_behind):
             return self._failure
         try:
-            await run_in_thread(self._writer, self._file.commit, events, discarded, self._state.floor)
+            await self._writer.run(self._file.commit, events, discarded, self._state.floor)
         except DiskFull as error:
             return error
         except StorageError as error:
@@ -232,10 +277,3 @@ class SqliteStore(LocalStore):
             self._file.close()
             raise
         self._compact_to(self._state.wanted_floor())
-
-
-async def run_in_thread(
-    thread: ThreadPoolExecutor, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
-) -> _T:
-    """Run a function in the thread of an executor; return its result or raise its exception."""
-    return await asyncio.get_running_loop().run_in_executor(thread, partial(function, *args, **kwargs))

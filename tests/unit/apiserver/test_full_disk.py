@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api_caller import api_caller
-from mooring.store.sqlite import SqliteStore, run_in_thread
+from mooring.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.req("S.2")
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -17,7 +17,7 @@ def large(name: str) -> dict[str, Any]:
 
 
 async def limit(store: SqliteStore, pages: str) -> None:
-    await run_in_thread(store._writer, store._file._number, f"PRAGMA max_page_count = {pages}")
+    await store._writer.run(store._file._number, f"PRAGMA max_page_count = {pages}")
 
 
 async def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from mooring.store.errors import (
 )
 from mooring.store.kv import Delete, Event, KeyValue, Put
 from mooring.store.mvcc import HistoryLimits
-from mooring.store.sqlite import SqliteStore, run_in_thread
+from mooring.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.req("S.2")
 
@@ -84,7 +84,7 @@ async def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
                 for name in ("journal_mode", "synchronous", "locking_mode")
             ]
 
-        assert await run_in_thread(store._writer, pragmas) == ["wal", 2, "exclusive"]
+        assert await store._writer.run(pragmas) == ["wal", 2, "exclusive"]
 
 
 async def test_the_file_is_for_its_owner_only_and_readable_with_any_sqlite(tmp_path: Path) -> None:
@@ -285,13 +285,13 @@ def test_a_wrong_byte_anywhere_is_noticed_or_does_no_harm(tmp_path: Path) -> Non
 async def test_a_full_disk_fails_writes_and_nothing_else(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.write(Put("/r/a", b"1"))
-        pages = await run_in_thread(store._writer, store._file._number, "PRAGMA page_count")
-        await run_in_thread(store._writer, store._file._number, f"PRAGMA max_page_count = {pages + 3}")
+        pages = await store._writer.run(store._file._number, "PRAGMA page_count")
+        await store._writer.run(store._file._number, f"PRAGMA max_page_count = {pages + 3}")
         with pytest.raises(DiskFull, match="the disk is full; nothing was written"):
             await store.write_all([Put(f"/r/{i}", bytes(5000)) for i in range(50)])
         assert await store.count("/r/") == 1
         assert isinstance(await store.write(Put("/r/small", b"fits")), Event)
-        await run_in_thread(store._writer, store._file._number, "PRAGMA max_page_count = 1000000")
+        await store._writer.run(store._file._number, "PRAGMA max_page_count = 1000000")
         outcomes = await store.write_all([Put(f"/r/{i}", bytes(5000)) for i in range(50)])
         assert [outcome.revision for outcome in outcomes if isinstance(outcome, Event)] == list(range(3, 53))
     assert (await contents(tmp_path))[0] == 52
@@ -302,7 +302,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from mooring.store.errors import StorageFailed
 from mooring.store.kv import Put
-from mooring.store.sqlite import SqliteStore, run_in_thread
+from mooring.store.sqlite import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))
@@ -349,7 +349,7 @@ READ_ONLY = """
 import asyncio, os, sys
 from pathlib import Path
 from mooring.store.errors import StoreError
-from mooring.store.sqlite import SqliteStore, run_in_thread
+from mooring.store.sqlite import SqliteStore
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # root may write everywhere
