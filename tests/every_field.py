@@ -120,6 +120,8 @@ def made(annotation: Any, number: int, word: Callable[[int], str], depth: int = 
         return 1 + number % 30000 if word(0) != word(1) else 1
     if kind is bytes:
         return "YQ=="
+    if kind is msgspec.Raw:
+        return {word(number): {}}
     return "1" if kind is Quantity else word(number)
 
 

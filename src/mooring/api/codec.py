@@ -30,6 +30,7 @@ from mooring.api.json_tree import (
     check_limits,
     parse_json,
 )
+from mooring.api.meta_v1 import NO_FIELD_SET, ManagedFieldsEntry, Resource, encode_field_sets
 from mooring.api.protobuf import decode_message, envelope, limit_elements
 from mooring.api.protobuf_table import Unsupported
 from mooring.api.quantity import Quantity, parse
@@ -83,7 +84,7 @@ def decode(body: bytes, cls: type[T], validation: FieldValidation = FieldValidat
     if issubclass(cls, Dynamic):
         return Decoded(*_decode_dynamic(body, cls, validation))
     value = decode_exact(body, cls)
-    if value is None:
+    if value is None or not _normalize_field_sets(value):
         return Decoded(*from_tree(parse_json(body), cls, validation))
     if validation is FieldValidation.IGNORE or _ENCODER.encode(value) == body:
         return Decoded(value)  # encoded by this program: no duplicate fields
@@ -137,7 +138,7 @@ def decode_tree(
     """
     if not issubclass(cls, Dynamic) and (is_plain or _is_plain(tree)):
         try:
-            return Decoded(msgspec.convert(tree, cls, dec_hook=_decode_hook))
+            return Decoded(msgspec.convert(_with_field_sets(tree), cls, dec_hook=_decode_hook))
         except (msgspec.ValidationError, UnicodeError, RecursionError):
             pass  # the slow path reports what is wrong, or tolerates it
     return Decoded(*from_tree(tree, cls, validation))
@@ -186,11 +187,15 @@ def encode(value: Any) -> bytes:
     return _ENCODER.encode(value)
 
 
-def to_tree(value: Any) -> Any:
-    """Return the plain dicts, lists and scalars that `encode` would write."""
+def to_tree(value: Any, *, encoded_field_sets: bool = False) -> Any:
+    """Return the plain dicts, lists and scalars that `encode` would write.
+
+    With `encoded_field_sets`, the field sets of managed fields stay JSON, which is faster.
+    """
     if isinstance(value, Dynamic):
         value = dynamic.to_whole_tree(value)
-    return msgspec.to_builtins(value, enc_hook=_encode_hook)
+    kept = (msgspec.Raw,) if encoded_field_sets else ()
+    return msgspec.to_builtins(value, builtin_types=kept, enc_hook=_encode_hook)
 
 
 def to_yaml(values: Iterable[Any]) -> str:
@@ -212,7 +217,28 @@ def _decode_hook(cls: type, value: Any) -> Any:
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Quantity):
         return str(value)
+    if isinstance(value, msgspec.Raw):
+        return _UNTYPED.decode(value)
     raise NotImplementedError(f"no way to encode {type(value)}")
+
+
+def _normalize_field_sets(value: Any) -> bool:
+    """Write the field sets that a client sent as compact JSON; return False if one is no object, or malformed."""
+    entries: list[ManagedFieldsEntry] = value.metadata.managed_fields if isinstance(value, Resource) else []
+    for entry in entries:
+        try:
+            fields = _UNTYPED.decode(entry.fields_v1)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        if not isinstance(fields, dict | None):
+            return False
+        entry.fields_v1 = NO_FIELD_SET if fields is None else msgspec.Raw(msgspec.json.encode(fields))
+    return True
+
+
+def _with_field_sets(tree: Any) -> Any:
+    metadata = tree.get("metadata") if isinstance(tree, dict) else None
+    return {**tree, "metadata": encode_field_sets(metadata)} if metadata else tree
 
 
 def _decode_dynamic(body: bytes, cls: type[D], validation: FieldValidation) -> tuple[D, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from msgspec import structs
 from mooring.api.base import copy_of
 from mooring.api.from_tree import FieldValidation, Report, from_tree, report_duplicates
 from mooring.api.json_tree import DecodeError, TooLargeError
-from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.meta_v1 import ObjectMeta, Resource, encode_field_sets
 from mooring.api.structural import NOTHING, DefaultsLimit, Structural, prune, set_defaults
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def of_own(tree: Tree, cls: type[D]) -> D:
     metadata = tree.get("metadata")
     if metadata:
         try:
-            obj.metadata = msgspec.convert(metadata, ObjectMeta)
+            obj.metadata = msgspec.convert(encode_field_sets(metadata), ObjectMeta)
         except msgspec.ValidationError:
             obj.metadata = from_tree(metadata, ObjectMeta, FieldValidation.IGNORE)[0]
     if cls.keeps_content:
@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
 def _head(tree: Tree, cls: type[D], validation: FieldValidation) -> tuple[D, list[str]]:
     head = {name: tree[name] for name in _HEAD if tree.get(name) is not None}
     try:
-        return msgspec.convert(head, cls), []
+        return msgspec.convert({**head, "metadata": encode_field_sets(head.get("metadata", {}))}, cls), []
     except msgspec.ValidationError:
         tolerant = FieldValidation.IGNORE if validation is FieldValidation.IGNORE else FieldValidation.WARN
         found, strange = from_tree(head, Resource, tolerant)

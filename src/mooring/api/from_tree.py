@@ -103,6 +103,8 @@ def _reader(kind: Any) -> Reader:
         return _read_base64
     if base is Any:
         return _plain
+    if base is msgspec.Raw:
+        return _encode_object
     return _leaf_reader(kind)
 
 
@@ -217,6 +219,15 @@ def _plain(value: Any, path: Path | None, report: Report) -> Any:
     if isinstance(value, list):
         return [_plain(item, _item(path, index), report) for index, item in enumerate(value)]
     return value
+
+
+def _encode_object(value: Any, path: Path | None, report: Report) -> msgspec.Raw | None:
+    if isinstance(value, msgspec.Raw):
+        return value
+    if not isinstance(value, dict):
+        report.wrong_type(path, "an object", value)
+        return None
+    return msgspec.Raw(msgspec.json.encode(_plain(value, path, report)))
 
 
 def report_duplicates(value: Any, path: Path | None, report: Report) -> None:

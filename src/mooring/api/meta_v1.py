@@ -1,16 +1,19 @@
 """meta/v1: what every kind has (type, metadata), selectors, Status, request options, discovery documents and Table.
 
 Every other API module builds on this one: a stored kind is a :class:`Resource`, its list a :class:`ResourceList`.
-Timestamps are RFC 3339 text as the client gave them. JSON of no fixed shape (`fieldsV1`, raw extensions) is kept as
-plain Python values. Read next: ``core_v1/pod.py``.
+Timestamps are RFC 3339 text as the client gave them. JSON of no fixed shape is kept as plain Python values. The field
+sets of managed fields stay JSON, as in Kubernetes, because few readers of an object need them. Read next:
+``core_v1/pod.py``.
 """
 
 from functools import cache
 from typing import Annotated, Any, ClassVar, cast
 
-from msgspec import defstruct, field
+from msgspec import Raw, defstruct, field, json
 
 from mooring.api.base import Int32, Int64, Merge, Object, always, atomic, list_map, list_set, required
+
+NO_FIELD_SET = Raw(b"null")
 
 
 class TypeMeta(Object):
@@ -52,8 +55,8 @@ class ManagedFieldsEntry(Object):
     """When the manager last changed its set of fields."""
     fields_type: str = ""
     """The format of the field set; FieldsV1 is the only one."""
-    fields_v1: dict[str, Any] | None = None
-    """The set of fields, as a tree of path elements."""
+    fields_v1: Raw = NO_FIELD_SET
+    """The set of fields as a tree of path elements, in compact JSON; ``codec.py`` compacts what clients send."""
     subresource: str = ""
     """The subresource through which the fields were set, empty for the object itself."""
 
@@ -91,6 +94,19 @@ class ObjectMeta(Object):
     """Names that must all be removed before the object disappears."""
     managed_fields: list[ManagedFieldsEntry] = []
     """Which manager set which fields, for server-side apply."""
+
+
+def encode_field_sets(metadata: Any) -> Any:
+    """Return a metadata tree with its field sets as JSON, since `msgspec.convert` does not encode them."""
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    if not entries or not isinstance(entries, list):
+        return metadata
+    return {**metadata, "managedFields": [_encode_field_set(entry) for entry in entries]}
+
+
+def _encode_field_set(entry: Any) -> Any:
+    fields = entry.get("fieldsV1") if isinstance(entry, dict) else None
+    return {**entry, "fieldsV1": Raw(json.encode(fields))} if isinstance(fields, dict) else entry
 
 
 class ShardInfo(Object):

@@ -70,7 +70,7 @@ class LocalStore(ABC):
     def peek_all(self, prefix: str) -> list[KeyValue]:
         self._check_open()
         check_prefix(prefix)
-        return self._state.range(prefix, "", 0, None).items
+        return self._state.items(prefix)
 
     def watch(self, selection: str, *, after: int) -> LocalWatcher:
         self._check_open()

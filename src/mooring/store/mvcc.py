@@ -29,6 +29,8 @@ _MAX_CHANGED_KEYS = 100_000
 """Total changed keys remembered for paging readers (about 25 MB); beyond it the least recent reader is evicted."""
 _MAX_PAGING_READERS = 256
 """Most paging readers remembered; the next page of an evicted one costs as much as its first."""
+_AFTER_SLASH = "0"
+"""The character after "/", with which the first key after those under a prefix ends."""
 _RECENT_EVENTS = 1000
 """The most recent events are not folded: watchers are about to read them."""
 
@@ -72,6 +74,11 @@ class Mvcc:
 
     def count(self, prefix: str) -> int:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
+
+    def items(self, prefix: str) -> list[KeyValue]:
+        """Return the current values of all keys under a prefix."""
+        live = self._live
+        return [live[key] for key in self._keys.between(prefix, _end_of(prefix))[0]]
 
     def range(self, prefix: str, after_key: str, limit: int, revision: int | None) -> Page:
         """Return a page of the keys under a prefix, at the current or an earlier revision."""
@@ -259,7 +266,7 @@ class Draft:
 
 def _end_of(prefix: str) -> str | None:
     """Return the first string after everything that starts with a prefix ending in "/"."""
-    return prefix[:-1] + chr(ord("/") + 1) if prefix else None
+    return prefix[:-1] + _AFTER_SLASH if prefix else None
 
 
 def _size(event: Event) -> int:

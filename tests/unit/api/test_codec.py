@@ -9,8 +9,11 @@ import pytest
 from mooring.api import codec
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, decode, decode_kind, decode_own, encode
 from mooring.api.core_v1 import ConfigMap, Pod, Secret
+from mooring.api.dynamic import dynamic_type
 from mooring.api.json_tree import MAX_BYTES
+from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import parse
+from mooring.api.structural import NOTHING
 
 STRANGE = b'{"spec":{"foo":1,"containers":[{"imag":"x","name":"c"}],"hostNetwork":false,"hostNetwork":true}}'
 FOUND = ('unknown field "spec.foo"', 'unknown field "spec.containers[0].imag"', 'duplicate field "spec.hostNetwork"')
@@ -241,3 +244,38 @@ def test_a_tree_is_what_encode_writes() -> None:
 def test_brackets_in_texts_are_no_nesting() -> None:
     name = b'[{\\"\\\\' * 300
     assert decode(b'{"metadata":{"name":"' + name + b'"}}', Pod).object.metadata.name == '[{"\\' * 300
+
+
+@dataclass(frozen=True)
+class FieldSet:
+    id: str
+    sent: bytes
+    kept: bytes | None = None
+    error: str = ""
+
+
+_NOT_AN_OBJECT = r"metadata\.managedFields\[0\]\.fieldsV1: expected an object, got"
+FIELD_SETS = [
+    FieldSet("with spaces, compacted", b' { "f:spec" : { } } ', b'{"f:spec":{}}'),
+    FieldSet("with a field twice, by the last", b'{"f:a":{},"f:a":{"f:b":{}}}', b'{"f:a":{"f:b":{}}}'),
+    FieldSet("null, as none", b"null"),
+    FieldSet("a list, refused", b"[1]", error=f"{_NOT_AN_OBJECT} an array"),
+    FieldSet("a string, refused", b'"f:spec"', error=f"{_NOT_AN_OBJECT} a string"),
+    FieldSet("not UTF-8, refused", b'{"f:\xff":{}}', error="UTF-8"),
+    FieldSet("nested without end, refused", b'{"a":' * 2_000 + b"{}" + b"}" * 2_000, error="nested"),
+]
+
+
+@pytest.mark.parametrize("case", FIELD_SETS, ids=lambda case: case.id)
+@pytest.mark.parametrize("cls", [Pod, dynamic_type("Thing", NOTHING)], ids=["built-in", "custom"])
+def test_a_field_set_is(case: FieldSet, cls: type[Resource]) -> None:
+    body = b'{"metadata":{"name":"a","managedFields":[{"manager":"m","fieldsV1":%b}]}}' % case.sent
+    if case.error:
+        with pytest.raises(DecodeError, match=case.error):
+            decode(body, cls, FieldValidation.IGNORE)
+        return
+    written = json.loads(encode(decode(body, cls, FieldValidation.IGNORE).object))
+    expected = {"manager": "m"} if case.kept is None else {"manager": "m", "fieldsV1": json.loads(case.kept)}
+    assert written["metadata"]["managedFields"] == [expected]
+    if case.kept is not None:
+        assert case.kept in encode(decode(body, cls, FieldValidation.IGNORE).object)

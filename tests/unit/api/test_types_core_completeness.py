@@ -173,7 +173,7 @@ class Walk:
             self._compare(get_args(ours)[1], item.removeprefix("str, "), f"{path}{{}}")
         elif hasattr(models, theirs) and isinstance(ours, type) and issubclass(ours, Object):
             self._pending.append((ours, theirs))
-        elif theirs == "object" and get_origin(ours) is dict and get_args(ours)[1] is Any:
+        elif theirs == "object" and (ours is msgspec.Raw or (get_origin(ours) is dict and get_args(ours)[1] is Any)):
             pass
         elif ours not in SCALARS.get(theirs, ()):
             self.differences.append(f"{path}: {ours} should be {theirs}")

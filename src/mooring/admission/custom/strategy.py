@@ -13,8 +13,8 @@ from mooring.admission import meta
 from mooring.admission.custom import structure, validation
 from mooring.admission.custom.validation import Check, SchemaErrors, compile_schema
 from mooring.admission.strategy import Request, Strategy, SubresourceStrategy
+from mooring.api import codec, field_errors, names
 from mooring.api import errors as api_errors
-from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale, JSONSchemaProps
 from mooring.api.dynamic import Dynamic, value_at, wrong_type
 from mooring.api.field_errors import Errors, ErrorType
@@ -136,7 +136,7 @@ class CustomStrategy(Strategy[Dynamic]):
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
         """Return an object as a dict of JSON values; its metadata is empty unless schema or rules read it."""
-        metadata = msgspec.to_builtins(obj.metadata) if self._has_metadata_schema or self.cel_rules else {}
+        metadata = codec.to_tree(obj.metadata) if self._has_metadata_schema or self.cel_rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
     def validate_changed_values(

@@ -414,7 +414,8 @@ class Writing:
         scheme, patcher = self.context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
         def apply_patch(old: Resource) -> Resource:
-            tree = codec.to_tree(scheme.convert(old, call.kind))
+            names_no_field_set = b"fieldsV1" not in call.request.body
+            tree = codec.to_tree(scheme.convert(old, call.kind), encoded_field_sets=names_no_field_set)
             try:
                 decoded = codec.decode_tree(
                     patcher.apply(tree), call.kind.type, options.validation, is_plain=patcher.is_plain

@@ -14,22 +14,16 @@ from mooring.apiserver.registry.apply import field_set
 from mooring.apiserver.registry.apply.field_set import SELF, Fields
 from mooring.apiserver.registry.patch.schema import MergeNode
 
-Sinks = tuple[Fields, Fields, Fields]
-"""The three field sets that collect added, modified and removed fields."""
-
 _ABSENT: Any = object()
 _REMOVED: Any = object()
 _HOLDERS = (dict, list)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The differences of two objects as field sets: added, modified and removed fields."""
+    """The differences of two objects as field sets: changed (added or modified) and removed fields."""
 
-    added: Fields
-    modified: Fields
-    removed: Fields
     changed: Fields
-    """Fields that were added or modified."""
+    removed: Fields
 
     def touches(self, fields: Fields) -> bool:
         """Return whether a field set may contain changed fields, by their top-level names."""
@@ -41,65 +35,62 @@ class MissingKeyError(ValueError):
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: MergeNode) -> Comparison:
-    """Return the fields that were added, modified and removed between two objects, by the merge schema `node`."""
-    sinks: Sinks = ({}, {}, {})
-    _compare_maps(old, new, node, sinks)
-    added, modified, removed = sinks
-    return Comparison(added, modified, removed, field_set.union(added, modified))
+    """Return the fields that were changed and removed between two objects, by the merge schema `node`."""
+    found = Comparison({}, {})
+    _compare_maps(old, new, node, found)
+    return found
 
 
-def _compare(element: str, old: Any, new: Any, node: MergeNode | None, sinks: Sinks) -> None:
-    """Compare one field or item, and add its path to the sets of added, modified or removed fields."""
-    added, modified, removed = sinks
+def _compare(element: str, old: Any, new: Any, node: MergeNode | None, found: Comparison) -> None:
+    """Compare one field or item, and add its path to the changed or removed fields."""
     if old is _ABSENT:
-        added[element] = all_fields(new, node)
-        return
-    if new is _ABSENT:
-        removed[element] = all_fields(old, node)
-        return
-    if old == new and type(old) is type(new):
-        return
-    if node is None or node.is_atomic or type(old) is not type(new) or type(new) not in _HOLDERS:
-        modified[element] = {}
-        return
-    below: Sinks = ({}, {}, {})
-    if isinstance(new, dict):
-        _compare_maps(old, new, node, below)
-    else:
-        _compare_lists(old, new, node, below)
-    for sink, found in zip(sinks, below, strict=True):
-        if found:
-            sink[element] = found
+        found.changed[element] = all_fields(new, node)
+    elif new is _ABSENT:
+        found.removed[element] = all_fields(old, node)
+    elif node is None or node.is_atomic or type(old) is not type(new) or type(new) not in _HOLDERS:
+        if old != new or type(old) is not type(new):
+            found.changed[element] = {}
+    elif old != new:
+        below = Comparison({}, {})
+        compare_inner = _compare_maps if isinstance(new, dict) else _compare_lists
+        compare_inner(old, new, node, below)
+        if below.changed:
+            found.changed[element] = below.changed
+        if below.removed:
+            found.removed[element] = below.removed
 
 
-def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: MergeNode, sinks: Sinks) -> None:
-    added, _, removed = sinks
+def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: MergeNode, found: Comparison) -> None:
     for name, after in new.items():
         before: Any = old.get(name)
         if before == after:
             continue
         if before is None and not (name in old and after.__class__ is list):
-            added["f:" + name] = all_fields(after, node.child(name)) if after.__class__ in _HOLDERS else {}
+            is_holder = after.__class__ in _HOLDERS
+            found.changed["f:" + name] = all_fields(after, node.child(name)) if is_holder else {}
         elif after is None and before.__class__ not in _HOLDERS:
-            removed["f:" + name] = {}
+            found.removed["f:" + name] = {}
         else:  # null stands for the empty map or list
             now = type(before)() if after is None else after
-            _compare("f:" + name, [] if before is None else before, now, node.child(name), sinks)
+            _compare("f:" + name, [] if before is None else before, now, node.child(name), found)
     for name, value in old.items():
         if value is not None and name not in new:
-            removed["f:" + name] = all_fields(value, node.child(name)) if value.__class__ in _HOLDERS else {}
+            found.removed["f:" + name] = all_fields(value, node.child(name)) if value.__class__ in _HOLDERS else {}
 
 
-def _compare_lists(old: list[Any], new: list[Any], node: MergeNode, sinks: Sinks) -> None:
+def _compare_lists(old: list[Any], new: list[Any], node: MergeNode, found: Comparison) -> None:
+    if not old:
+        _add_items(new, node, found.changed)
+        return
     before, after = _by_element(old, node), _by_element(new, node)
     for element in dict.fromkeys((*before, *after)):
         ours, theirs = before.get(element, []), after.get(element, [])
         if len(ours) <= 1 and len(theirs) <= 1:
             left = ours[0] if ours else _ABSENT
             right = theirs[0] if theirs else _ABSENT
-            _compare(element, left, right, node.item, sinks)
+            _compare(element, left, right, node.item, found)
         elif ours != theirs:  # items with equal keys count as one field
-            sinks[1][element] = {}
+            found.changed[element] = {}
 
 
 def _by_element(items: list[Any], node: MergeNode) -> dict[str, list[Any]]:
@@ -114,15 +105,15 @@ def element_of(each: Any, node: MergeNode) -> str:
     names = node.keys
     if not names:
         return field_set.value_element(each)
-    found = each if isinstance(each, dict) else {}
-    keys = tuple(map(found.get, names))
-    if None in keys:  # seldom
-        keys = tuple(node.key_defaults.get(name) if key is None else key for name, key in zip(names, keys, strict=True))
-        names = tuple(name for name, key in zip(names, keys, strict=True) if key is not None)
-        keys = tuple(key for key in keys if key is not None)
+    found, defaults = each if isinstance(each, dict) else {}, node.key_defaults
+    keys = {}
+    for name in names:
+        key = found.get(name)
+        if key is not None or (key := defaults.get(name)) is not None:
+            keys[name] = key
     if not keys:
-        raise MissingKeyError(f"an item of a list with keys omits all key fields {json.dumps(node.keys)}")
-    return field_set.item_element(names, keys)
+        raise MissingKeyError(f"an item of a list with keys omits all key fields {json.dumps(names)}")
+    return field_set.item_element(keys)
 
 
 def all_fields(value: Any, node: MergeNode | None) -> Fields:
@@ -134,10 +125,16 @@ def all_fields(value: Any, node: MergeNode | None) -> Fields:
         for name, child in value.items():  # without a call for each leaf
             result["f:" + name] = all_fields(child, node.child(name)) if child.__class__ in _HOLDERS else {}
     else:
-        for each in value:
-            element = element_of(each, node)
-            result[element] = {} if element in result else all_fields(each, node.item)  # duplicates are one field
+        _add_items(value, node, result)
     return result
+
+
+def _add_items(items: list[Any], node: MergeNode, result: Fields) -> None:
+    """Add all field paths in the items of a list; items with equal keys count as one field."""
+    item = node.item
+    for each in items:
+        element = element_of(each, node)
+        result[element] = {} if element in result else all_fields(each, item)
 
 
 def collect_fields(value: Any, node: MergeNode | None) -> Fields:

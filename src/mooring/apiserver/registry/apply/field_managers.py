@@ -27,7 +27,7 @@ from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.api.yaml_documents import find_duplicate_keys
 from mooring.apiserver.registry.apply import comparison, field_set
 from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError
-from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, sort_fields, union
+from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, union
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.base.bounded_cache import BoundedCache
 
@@ -154,7 +154,7 @@ class FieldManagers:
         """Return an object before and after a change, reduced to fields that managers can own and changed metadata."""
         before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
         if kind.custom:
-            trees = (manageable_tree(codec.to_tree(each), kind, subresource) for each in (before, after))
+            trees = (manageable_tree(_to_tree(each), kind, subresource) for each in (before, after))
             return next(trees), next(trees)
         was = now = _NO_METADATA
         if _manageable_metadata(before.metadata) != _manageable_metadata(after.metadata):
@@ -171,8 +171,7 @@ class FieldManagers:
         return self._scheme.convert(typed, self._scheme.hub(kind))
 
     def whole_tree(self, obj: Resource, kind: Kind) -> Tree:
-        tree: Tree = codec.to_tree(self._scheme.convert(obj, kind))
-        return tree
+        return _to_tree(self._scheme.convert(obj, kind))
 
     def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
         """Return the kind in the version of a managedFields entry; None if the server has no such version."""
@@ -181,9 +180,9 @@ class FieldManagers:
         return self._scheme.kind(entry.api_version, kind.kind)
 
     def fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
-        """Return the ordered set of a new object's fields, without those that all objects of the kind have."""
+        """Return the set of a new object's fields, without those that all objects of the kind have."""
         tree = manageable_tree(self.whole_tree(obj, kind), kind, "")
-        return sort_fields(comparison.compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
+        return comparison.compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed
 
     def _empty_tree(self, kind: Kind) -> Tree:
         empty = self._empty.get(kind)
@@ -266,7 +265,7 @@ class Applier:
         return self._managers.whole_tree(hub, self._kind)
 
     def _make_apply_entry(self) -> ManagedFieldsEntry:
-        return _make_entry(self._manager, APPLY, self._kind, sort_fields(self._claimed))
+        return _make_entry(self._manager, APPLY, self._kind, self._claimed)
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
         """Return an entry that makes `before-first-apply` own all fields of an object without managers."""
@@ -294,6 +293,11 @@ class _VersionComparisons(msgspec.Struct):
     def comparison_for(self, entry: ManagedFieldsEntry) -> Comparison | None:
         kind = self.managers.version_of(entry, self.kind)
         return self.comparison(kind) if kind else None
+
+
+def _to_tree(obj: Resource) -> Tree:
+    tree: Tree = codec.to_tree(obj, encoded_field_sets=True)
+    return tree
 
 
 def _are_field_sets(entries: Iterable[ManagedFieldsEntry]) -> bool:
@@ -442,7 +446,7 @@ def _find_entry(entries: Iterable[ManagedFieldsEntry], identity: tuple[str, ...]
 
 
 def _fields_of_entry(entry: ManagedFieldsEntry | None) -> Fields:
-    return (entry.fields_v1 or {}) if entry else {}
+    return field_set.decode(entry.fields_v1) if entry else {}
 
 
 def _make_entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> ManagedFieldsEntry:
@@ -452,20 +456,20 @@ def _make_entry(manager: Manager, operation: str, kind: Kind, fields: Fields) ->
         api_version=kind.api_version,
         time=times.to_seconds(manager.now),
         fields_type=_FIELDS_TYPE,
-        fields_v1=fields,
+        fields_v1=field_set.encode(fields),
         subresource=manager.subresource,
     )
 
 
 def _update_entry(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
     """Return an entry with the fields now owned; its time is new only if they have changed."""
-    if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
+    if before is not None and _fields_of_entry(before) == owned and before.api_version == mine.api_version:
         return before
     return _with_fields(mine, owned)
 
 
 def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntry:
-    return structs.replace(entry, fields_type=_FIELDS_TYPE, fields_v1=sort_fields(fields))
+    return structs.replace(entry, fields_type=_FIELDS_TYPE, fields_v1=field_set.encode(fields))
 
 
 def _merge_oldest(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:

@@ -8,7 +8,6 @@ is a member too; an empty root is the empty set. Sets are never changed in place
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,10 +18,9 @@ _IN_ORDER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder()
 
 
-@lru_cache(maxsize=4096)
-def item_element(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
-    """Return a list item's path element in FieldsV1: `k:` and its keys as JSON, in the order of `names`."""
-    return f"k:{msgspec.json.encode(dict(zip(names, keys, strict=True))).decode()}"
+def item_element(keys: dict[str, Any]) -> str:
+    """Return a list item's path element in FieldsV1: `k:` and its keys as JSON, in their order."""
+    return f"k:{msgspec.json.encode(keys).decode()}"
 
 
 def value_element(scalar: Any) -> str:
@@ -98,10 +96,14 @@ def intersection(a: Fields, b: Fields) -> Fields:
     return result
 
 
-def sort_fields(fields: Fields) -> Fields:
-    """Return a field set with its elements in Kubernetes' order, since Go programs compare the bytes."""
-    in_order: Fields = _DECODER.decode(_IN_ORDER.encode(fields))
-    return in_order
+def encode(fields: Fields) -> msgspec.Raw:
+    """Encode a field set with its elements in Kubernetes' order, since Go programs compare the bytes."""
+    return msgspec.Raw(_IN_ORDER.encode(fields))
+
+
+def decode(encoded: msgspec.Raw) -> Fields:
+    """Decode a field set; return the empty set for null."""
+    return _DECODER.decode(encoded) or {}
 
 
 def paths(fields: Fields, above: str = "") -> Iterator[str]:
