@@ -6,6 +6,7 @@ and the values of sets; any other value counts as one field.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -25,9 +26,9 @@ class Comparison(msgspec.Struct, frozen=True):
     changed: Fields
     removed: Fields
 
-    def touches(self, fields: Fields) -> bool:
-        """Return whether a field set may contain changed fields, by their top-level names."""
-        return not (fields.keys().isdisjoint(self.changed) and fields.keys().isdisjoint(self.removed))
+    def touches(self, names: Iterable[str]) -> bool:
+        """Return whether a field set with these top-level names may contain changed or removed fields."""
+        return any(name in self.changed or name in self.removed for name in names)
 
 
 class MissingKeyError(ValueError):

@@ -156,9 +156,10 @@ class FieldManagers:
         if kind.custom:
             trees = (manageable_tree(_to_tree(each), kind, subresource) for each in (before, after))
             return next(trees), next(trees)
-        was = now = _NO_METADATA
+        was: Tree = {}
+        now: Tree = {}
         if _manageable_metadata(before.metadata) != _manageable_metadata(after.metadata):
-            was, now = (structs.replace(each.metadata, **_SERVERS_OWN) for each in (before, after))
+            was, now = (codec.to_tree(structs.replace(each.metadata, **_SERVERS_OWN)) for each in (before, after))
         return _tree_of(before, was, kind, subresource), _tree_of(after, now, kind, subresource)
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
@@ -309,11 +310,12 @@ def _is_nested_map(fields: Any) -> bool:
     return isinstance(fields, dict) and all(map(_is_nested_map, fields.values()))
 
 
-def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) -> Tree:
-    """Return the fields of an object that a manager can own, as a JSON tree."""
+def _tree_of(obj: Resource, metadata: Tree, kind: Kind, subresource: str) -> Tree:
+    """Return the fields of an object that a manager can own, as a JSON tree with the given metadata."""
     if subresource == "status" and (status := getattr(obj, "status", None)) is not None:
-        return {"metadata": codec.to_tree(metadata), "status": codec.to_tree(status)}
-    return manageable_tree(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
+        return {"metadata": metadata, "status": codec.to_tree(status)}
+    tree = codec.to_tree(structs.replace(obj, metadata=_NO_METADATA))
+    return manageable_tree({**tree, "metadata": metadata}, kind, subresource)
 
 
 def manageable_tree(tree: Tree, kind: Kind, subresource: str) -> Tree:
@@ -337,10 +339,10 @@ def _without_losses(
         if except_for is not None and _identify_entry(entry) == except_for:
             continue
         change = trees.comparison_for(entry)
-        owned = _fields_of_entry(entry)
-        if change is None or not change.touches(owned):
+        if change is None or not change.touches(field_set.top_level_names(entry.fields_v1)):
             kept.append(entry)
             continue
+        owned = _fields_of_entry(entry)
         left = difference(difference(owned, change.changed), change.removed)
         if left == owned:
             kept.append(entry)

@@ -7,7 +7,7 @@ is a member too; an empty root is the empty set. Sets are never changed in place
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ Fields = dict[str, Any]
 SELF = "."
 _IN_ORDER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder()
+_TOP_LEVEL = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
 def item_element(keys: dict[str, Any]) -> str:
@@ -26,6 +27,11 @@ def item_element(keys: dict[str, Any]) -> str:
 def value_element(scalar: Any) -> str:
     """Return a set value's path element in FieldsV1: `v:` and the value as JSON."""
     return f"v:{msgspec.json.encode(scalar).decode()}"
+
+
+def top_level_names(encoded: msgspec.Raw) -> Iterable[str]:
+    """Return the names at the top of an encoded field set, without decoding what is below them."""
+    return _TOP_LEVEL.decode(encoded) or ()
 
 
 def is_member(node: Fields) -> bool:

@@ -121,9 +121,10 @@ def _merge_list(found: list[Any], patch: list[Any], node: MergeNode | None, orde
         return result  # nothing but what the patch says, in its order
     if order is None:  # then the patch itself says it: what is new comes first
         order = [item for item in patch if not (key and _PATCH in item)]
-    return _order_items(
-        result, [_identify(item, key) for item in order], [_identify(item, key) for item in before], key
-    )
+    wanted = [_identify(item, key) for item in order]
+    if wanted == [_identify(item, key) for item in result]:
+        return result
+    return _order_items(result, wanted, [_identify(item, key) for item in before], key)
 
 
 def _merge_items(found: list[Any], patch: list[Any], key: str, node: MergeNode | None) -> list[Any]:
