@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import stock_rules
 from api_caller import MERGE_PATCH, PODS, STRATEGIC, ApiCaller, api_caller, pod
@@ -274,6 +275,22 @@ async def test_identical_nodes_share_what_was_lowered_and_plain_pods_are_never_d
         assert (await node.get(PODS)).code == 200
         await node.get(f"{PODS}/web")
     assert asked == ["web", "web", "web"]  # looked at for what it relies on, decoded, lowered: once for all nodes
+
+
+@pytest.mark.req("N.1", "S.7")
+async def test_pods_that_share_a_revision_are_lowered_each_for_itself(api: ApiCaller) -> None:
+    """In etcd, pods that are written together with the quotas of their namespace have the same revision."""
+    await add_node(api, "n1")
+    for name in ("web", "db"):
+        await api.post(PODS, constrained(name))
+    await api.post(PODS, pod("plain"))
+    context = api.resources.context
+    stored = context.stored_kind(context.scheme.hub_of(Pod))
+    kept = [replace(kv, mod_revision=7) for kv in context.store.peek_all(stored.prefix_of("default"))]
+    lowering = node_reading.NodeLowering(context.store, context.options, context.decoded)
+    shown = [json.loads(kv.value) for kv in lowering.lower_all(stored, "n1", kept)]
+    assert [each["metadata"]["name"] for each in shown] == ["db", "plain", "web"]
+    assert [new_words(each) for each in shown] == [[], [], []]
 
 
 def _counting(asked: list[str], decode: Any) -> Any:

@@ -74,3 +74,16 @@ def test_objects_are_selected_by_their_text_as_they_are_by_what_it_says(
         assert selection.matches(kv) == (
             selection.labels.matches(pod.metadata.labels) and selection.fields.matches(reported)
         )
+
+
+@pytest.mark.req("S.7")
+def test_objects_that_share_a_revision_are_selected_each_by_its_own_labels() -> None:
+    """In etcd, pods that are written together with the quotas of their namespace have the same revision."""
+    query = {"labelSelector": ["app in (web, db)"]}
+    selection = Selections().selection_for(Request(method="GET", path="/", query=query), KIND, STORED)
+    found = []
+    for name, app in (("a", "web"), ("b", "other"), ("c", "db")):
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}}}
+        pod = codec.decode(codec.encode(body), Pod).object
+        found.append(selection.matches(KeyValue(f"/registry/pods/default/{name}", STORED.encode(pod), 7, 7)))
+    assert found == [True, False, True]

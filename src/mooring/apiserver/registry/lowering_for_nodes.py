@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # `mooring.constraints.lowering` imports the CEL engine, so it is imported when the first object needs it.
 
 _MAX_ENTRIES = 16_384
+_Version = tuple[int, int]
+"""An object's revision and the hash of its bytes: in etcd, objects that are written together share a revision."""
 
 
 class NodeLowering:
@@ -46,9 +48,9 @@ class NodeLowering:
         self._store = store
         self._options = options
         self._decoded = decoded
-        self._dependencies: BoundedCache[int, NodeDependencies | Literal[False]] = BoundedCache(_MAX_ENTRIES)
-        """By revision, the taints and labels that a lowered object depends on; False if equal for all nodes."""
-        self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
+        self._dependencies: BoundedCache[_Version, NodeDependencies | Literal[False]] = BoundedCache(_MAX_ENTRIES)
+        """The taints and labels that a lowered object depends on; False if equal for all nodes."""
+        self._lowered: BoundedCache[tuple[_Version, Hashable], bytes] = BoundedCache(_MAX_ENTRIES)
 
     def renderer_for(self, request: Request, stored: Stored) -> "Renderer":
         """Return the renderer for a request: one that lowers objects if the user is a node, else `stored`."""
@@ -64,9 +66,11 @@ class NodeLowering:
         keys: dict[NodeDependencies, Hashable] = {}
         result: list[KeyValue] = []
         for kv in items:
-            dependencies = self._dependencies.get(kv.mod_revision)
+            version = kv.mod_revision, hash(kv.value)
+            dependencies = self._dependencies.get(version)
             if dependencies is None:
-                dependencies = self._find_dependencies(stored, kv)
+                dependencies = self._find_dependencies(stored, kv.value)
+                self._dependencies.put(version, dependencies)
             if dependencies is False:
                 result.append(kv)
                 continue
@@ -74,11 +78,11 @@ class NodeLowering:
             key = keys.get(dependencies)
             if key is None:
                 key = keys[dependencies] = dependencies.cache_key(properties)
-            found = self._lowered.get((kv.mod_revision, key))
+            found = self._lowered.get((version, key))
             if found is None:
-                found = structs.replace(kv, value=self.lower(stored, node, kv.value))
-                self._lowered.put((kv.mod_revision, key), found)
-            result.append(found)
+                found = self.lower(stored, node, kv.value)
+                self._lowered.put((version, key), found)
+            result.append(structs.replace(kv, value=found))
         return result
 
     def lower(self, stored: Stored, node: str, value: bytes) -> bytes:
@@ -94,14 +98,12 @@ class NodeLowering:
             lowered = for_node.lower_volume(obj, properties, self._constraints)
         return value if lowered is obj else stored.encode(lowered)
 
-    def _find_dependencies(self, stored: Stored, kv: KeyValue) -> "NodeDependencies | Literal[False]":
-        found: NodeDependencies | Literal[False] = False
-        if json_bytes.has_new_operators(kv.value):
-            from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
+    def _find_dependencies(self, stored: Stored, value: bytes) -> "NodeDependencies | Literal[False]":
+        if not json_bytes.has_new_operators(value):
+            return False
+        from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
 
-            found = for_node.find_dependencies(_decode(stored, kv.value), self._constraints)
-        self._dependencies.put(kv.mod_revision, found)
-        return found
+        return for_node.find_dependencies(_decode(stored, value), self._constraints)
 
     def _properties_of(self, name: str) -> "NodeProperties":
         """Return a node's current taints and labels, which lowering depends on; empty if it is missing."""

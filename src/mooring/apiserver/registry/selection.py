@@ -242,13 +242,15 @@ def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
 
 
 def _cache_selectable(read: _Read) -> _Read:
-    cache: BoundedCache[int, _Selectable] = BoundedCache(_MAX_CACHED)
+    """Cache what `read` returns, by revision and key: in etcd, objects that are written together share a revision."""
+    cache: BoundedCache[tuple[int, str], _Selectable] = BoundedCache(_MAX_CACHED)
 
     def read_selectable(kv: KeyValue) -> _Selectable:
-        found = cache.get(kv.mod_revision)
+        place = (kv.mod_revision, kv.key)
+        found = cache.get(place)
         if found is None:
             found = read(kv)
-            cache.put(kv.mod_revision, found)
+            cache.put(place, found)
         return found
 
     return read_selectable
