@@ -28,7 +28,9 @@ class Row(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fie
 
     name: str = ""
     uid: str = ""
+    """The uid that an existing object must have; empty for any."""
     resource_version: str = ""
+    """The resourceVersion that an existing object must have; empty for any."""
     creation_timestamp: str = ""
     node_name: str = ""
     """The node of a pod; of a Binding, its target."""

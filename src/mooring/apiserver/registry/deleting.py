@@ -98,7 +98,9 @@ class Deletion(Write, eq=False):
         if self.template is None or row is None:
             return None
         reused = self.template.reuse(self.call.stored, kv, None)
-        if reused is None or row.uid not in {"", reused.uid} or (reused.is_gone and not self.call.request.omit_body):
+        if reused is None or row.uid not in {"", reused.uid} or row.resource_version not in {"", str(kv.mod_revision)}:
+            return None  # a full admission finds the error
+        if reused.is_gone and not self.call.request.omit_body:
             return None
         return reused
 
@@ -121,7 +123,7 @@ class Deletion(Write, eq=False):
         if is_gone and not options.dry_run and isinstance(obj, Namespace):
             await context.clear_unserved(call.name)
         charge = context.accounting.usage_change(stored.hub, None, before, "") if is_gone else None
-        if self.template is not None and charge is None and not call.warnings and not _requires_version(options):
+        if self.template is not None and charge is None and not call.warnings and _may_repeat(options, call.request):
             self.template.keep(stored, kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
             value = await encode_object(call, obj, len(kv.value))  # the response shows the mark
@@ -172,7 +174,9 @@ class LastUpdate(Write, eq=False):
         update.template = template
         try:
             options = deletion.options = deletion.options or deletion.read()
-            if kv is None or first.charge is not None or _requires_version(options) or _removes_object(first):
+            if update.options.dry_run or options.dry_run or _requires_version(options):
+                return await self._one_by_one()
+            if kv is None or first.charge is not None or _removes_object(first):
                 return await self._one_by_one()
             stored_at = JUST_WRITTEN if first.puts else kv.mod_revision
             after = KeyValue(kv.key, first.value, kv.create_revision, stored_at)
@@ -181,7 +185,9 @@ class LastUpdate(Write, eq=False):
             return replace(first, respond=partial(_respond_with_rejection, first, error))
         if last.charge is not None:
             return await self._one_by_one()
-        if template is not None and _removes_object(last) and not (call.warnings or deletion.call.warnings):
+        has_warnings = call.warnings or deletion.call.warnings
+        may_repeat = _removes_object(last) and not has_warnings and _may_repeat(options, deletion.call.request)
+        if template is not None and may_repeat:
             template.keep(call.stored, kv, first.value, update.given, is_gone=True)
         return self._combine(first, last)
 
@@ -201,6 +207,12 @@ class LastUpdate(Write, eq=False):
         except errors.StatusError as error:
             return Draft((), partial(_respond_to_both, done, error))
         return replace(draft, respond=partial(_respond_to_both, done, draft))
+
+
+def _may_repeat(options: DeleteOptions, request: Request) -> bool:
+    """Return whether the outcome of a deletion holds for other rows: it happened, and only its row named the object."""
+    is_bound = options.preconditions is not None and (request.row is None or not request.row.uid)
+    return not (options.dry_run or is_bound or _requires_version(options))
 
 
 def _requires_version(options: DeleteOptions) -> bool:

@@ -88,8 +88,11 @@ def manager_of(user_agent: str) -> str:
 def delete_options(request: Request) -> DeleteOptions:
     """Return a deletion's options from its body, or its query; raise Invalid or BadRequest if one is wrong."""
     options = _delete_options_of_body(request) if request.body.strip() else _delete_options_of_query(request)
-    if request.row is not None and request.row.uid:
-        options.preconditions = Preconditions(uid=request.row.uid)
+    row = request.row
+    if row is not None and (row.uid or row.resource_version):
+        given = options.preconditions or Preconditions()
+        uid, version = row.uid or given.uid, row.resource_version or given.resource_version
+        options.preconditions = Preconditions(uid=uid, resource_version=version)
     wrong = _dry_run_errors(options.dry_run)
     if options.propagation_policy is not None and options.propagation_policy not in _POLICIES:
         supported = [*_POLICIES, "nil"]

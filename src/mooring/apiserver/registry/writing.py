@@ -182,8 +182,9 @@ class Update(Write, eq=False):
             return old, change(old)
 
         old, new = await run(apply_change, is_long=is_long)
-        if call.request.row is not None and call.request.row.uid:
-            new.metadata.uid = call.request.row.uid
+        if (row := call.request.row) is not None:
+            new.metadata.uid = row.uid or new.metadata.uid
+            new.metadata.resource_version = row.resource_version or new.metadata.resource_version
         check_preconditions(call, new, old)
         keep_managers = self.managed_already or FieldManagers.clear_if_requested(new)
         new = await writing.admit_update(call, new, old, part, self.view, is_long=is_long)
