@@ -11,6 +11,7 @@ undeclared rule that reads a per-row field fails ``tests/unit/admission/test_row
 """
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from mooring.admission.addresses import validate_status_ips
-from mooring.api import names
+from mooring.api import codec, names
 from mooring.api.batch_writes import ROW, Row
 from mooring.api.core_v1 import Binding, HostIP, NodeSelectorRequirement, Pod, PodIP, PodSpec, PodStatus
 from mooring.api.field_path import Path
@@ -30,6 +31,7 @@ T = TypeVar("T", bound=Resource)
 POD_NAME_LABEL, POD_INDEX_LABEL = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 _LABELS = ((POD_NAME_LABEL, "pod_name_label"), (POD_INDEX_LABEL, "pod_index_label"), (ZONE_LABEL, "zone_label"))
+_PER_ROW_LABELS = frozenset(label for label, _ in _LABELS)
 _Renames = dict[str, tuple[str, str]]
 """By managed field whose items are identified by address: the old and the new address."""
 
@@ -54,6 +56,15 @@ READERS = frozenset(
     }
 )
 """Functions that read a value of a batch row, but depend only on properties of it that `is_valid_row` checks."""
+
+_texts_of = attrgetter(*(name for name in Row.__struct_fields__ if name != "container_ids"))
+_PATCHED: dict[str, frozenset[str]] = {
+    "metadata": frozenset(
+        {"annotations", "finalizers", "labels", "ownerReferences", "$deleteFromPrimitiveList/finalizers"}
+    ),
+    "status": frozenset({"conditions", "nominatedNodeName", "observedGeneration", "resourceClaimStatuses"}),
+}
+"""The fields of a pod that a patch may change without reading or changing a value of a row."""
 
 
 class _NamedContainerOrClaim(msgspec.Struct, rename="camel"):
@@ -144,6 +155,32 @@ def fill_template(template: T, row: Row) -> T:
         copied.spec = _copy_spec(copied.spec)
     insert_row(copied, row)
     return copied
+
+
+def read_placeholders(template: bytes) -> Row | None:
+    """Return which values a pod template takes from its rows, as ROW; None if it has one of its own, or is no pod."""
+    try:
+        pod = codec.decode_own(template, Pod)
+    except codec.DecodeError:
+        return None
+    row = extract_row(pod)
+    row.pod_ip, row.host_ip = row.pod_ip or pod.status.pod_ip, row.host_ip or pod.status.host_ip  # without `podIPs`
+    found = {*_texts_of(row), *row.container_ids}
+    return row if found <= {"", ROW} else None
+
+
+def is_patch_of_other_fields(patch: bytes) -> bool:
+    """Return whether a merge patch of a pod neither reads nor changes a value of a row, so that rows may share it."""
+    try:
+        tree = msgspec.json.decode(patch)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    if not isinstance(tree, dict) or not tree.keys() <= _PATCHED.keys():
+        return False
+    if not all(isinstance(part, dict) and part.keys() <= _PATCHED[name] for name, part in tree.items()):
+        return False
+    labels = tree.get("metadata", {}).get("labels", {})
+    return isinstance(labels, dict) and not any(key.startswith("$") or key in _PER_ROW_LABELS for key in labels)
 
 
 def is_valid_row(row: Row) -> bool:

@@ -1,12 +1,18 @@
 """A batch whose template and rows do not fit together has the outcomes of single requests: nothing is guessed."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from group_writes import Json, got, make_namespaces, nameless, written
+from mooring.admission import rows
+from mooring.api import codec
+from mooring.api.batch_writes import Row
+from mooring.api.core_v1 import Pod
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
@@ -14,7 +20,7 @@ from mooring.testing.clock import MockClock
 pytestmark = pytest.mark.req("W.1")
 SHARED, APART = "shared", "apart"
 NAMES = ("web-0", "web-1", "web-2")
-POD_NAME = "statefulset.kubernetes.io/pod-name"
+POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 ROWS: list[Json] = [{"name": name} for name in NAMES]
 
 
@@ -38,6 +44,14 @@ def pod(meta: Json, **spec: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": made}
 
 
+def whole(template: Json, row: Json) -> Json:
+    """Return the document that a template and a row stand for."""
+    obj = codec.decode(json.dumps(template).encode(), Pod).object
+    rows.insert_row(obj, msgspec.convert(row, Row))
+    found: Json = json.loads(codec.encode(obj))
+    return found
+
+
 async def seen(server: ApiServer, namespace: str, answers: list[Json]) -> tuple[Any, Any]:
     """Return answers and pods without what no two objects have in common."""
     names = (SHARED, APART)
@@ -54,7 +68,85 @@ async def add_pods(server: ApiServer) -> None:
 
 
 ROW = "<row>"
-_MERGE = "application/merge-patch+json"
+_SPREAD = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]
+_ON = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}
+_AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _ON}}
+
+
+@pytest.mark.parametrize("query", ["", "dryRun=All"])
+@pytest.mark.parametrize(
+    ("template", "given"),
+    [
+        pytest.param(pod({"name": "a"}), [{"name": "a"}, {"name": "b"}], id="a name of its own"),
+        pytest.param(pod({"name": "a"}), [{}, {}], id="a name of its own, and none in rows"),
+        pytest.param(pod({"name": ROW}), [{"name": "a"}, {}], id="a row without a name"),
+        pytest.param(pod({"generateName": "agent-"}), [{"name": "a"}, {"name": "b"}], id="names beside generateName"),
+        pytest.param(
+            pod({"name": ROW, "resourceVersion": ROW}),
+            [{"name": "a", "resourceVersion": "0"}, {"name": "b", "resourceVersion": "5"}],
+            id="a revision",
+        ),
+        pytest.param(pod({"name": ROW, "labels": {POD_NAME: "x"}}), ROWS, id="a label of its own"),
+        pytest.param(
+            pod({"name": ROW, "labels": {POD_INDEX: ROW}}),
+            [{"name": "a", "podIndexLabel": "1"}, {"name": "b"}],
+            id="no label",
+        ),
+        pytest.param(pod({"name": ROW}, hostname="h"), ROWS, id="a hostname of its own"),
+        pytest.param(
+            pod({"name": ROW}, hostname="a"),
+            [{"name": "a", "hostname": "a"}, {"name": "b", "hostname": "b"}],
+            id="both",
+        ),
+        pytest.param(
+            pod({"name": ROW}, hostname=ROW), [{"name": "a", "hostname": "a"}, {"name": "b"}], id="no hostname"
+        ),
+        pytest.param(pod({"name": ROW}, affinity=_AFFINITY), ROWS, id="a node of its own"),
+        pytest.param(pod({"name": ROW}, topologySpreadConstraints=_SPREAD), [*ROWS, ROWS[0]], id="a name twice"),
+    ],
+)
+async def test_new_pods(server: ApiServer, template: Json, given: list[Json], query: str) -> None:
+    write = {"method": "POST", "query": query}
+    shared = await written(server, {**write, "path": pods(SHARED), "body": template, "rows": given})
+    apart = [(await written(server, {**write, "path": pods(APART), "body": whole(template, row)}))[0] for row in given]
+    assert await seen(server, SHARED, shared) == await seen(server, APART, apart)
+
+
+_JSON, _MERGE, _STRATEGIC = (
+    f"application/{way}+json" for way in ("json-patch", "merge-patch", "strategic-merge-patch")
+)
+_ADDED = {"op": "add", "path": "/metadata/labels/x", "value": "y"}
+_MESSAGE = {"op": "add", "path": "/status/message", "value": "y"}
+
+
+@pytest.mark.parametrize(
+    ("way", "patch", "subresource"),
+    [
+        pytest.param(_JSON, [{"op": "test", "path": "/metadata/name", "value": "web-0"}, _ADDED], "", id="a test"),
+        pytest.param(_JSON, [{**_ADDED, "op": "copy", "from": "/metadata/name"}], "", id="a copied name"),
+        pytest.param(_JSON, [{**_MESSAGE, "op": "copy", "from": "/spec/hostname"}], "status", id="a copied hostname"),
+        pytest.param(
+            _JSON, [{"op": "test", "path": "/spec/nodeName", "value": "on-web-0"}, _MESSAGE], "status", id="a node"
+        ),
+        pytest.param(_MERGE, {"metadata": {"name": "web-0", "labels": {"x": "y"}}}, "", id="a name"),
+        pytest.param(_MERGE, {"metadata": {"uid": "0", "labels": {"x": "y"}}}, "", id="a uid"),
+        pytest.param(_MERGE, {"metadata": {"labels": {POD_NAME: "web-0"}}}, "", id="a label"),
+        pytest.param(_MERGE, {"metadata": {"labels": {"app": "x"}}}, "", id="another label"),
+        pytest.param(_MERGE, {"metadata": {"labels": None}}, "", id="no labels"),
+        pytest.param(_STRATEGIC, {"metadata": {"name": "web-0"}, "status": {"message": "y"}}, "status", id="a status"),
+        pytest.param(_STRATEGIC, {"metadata": {"$patch": "replace", "name": "web-0"}}, "", id="a directive"),
+        pytest.param(_STRATEGIC, {"spec": {"containers": [{"name": "c", "image": "b:2"}]}}, "", id="an image"),
+        pytest.param(_MERGE, None, "", id="null"),
+        pytest.param(_MERGE, [], "", id="a list"),
+    ],
+)
+async def test_patches(server: ApiServer, way: str, patch: Any, subresource: str) -> None:
+    await add_pods(server)
+    write = {"method": "PATCH", "body": patch, "contentType": way}
+    together = {**write, "path": pods(SHARED), "subresource": subresource, "rows": ROWS}
+    shared = await written(server, together)
+    apart = [(await written(server, {**write, "path": pods(APART, name, subresource)}))[0] for name in NAMES]
+    assert await seen(server, SHARED, shared) == await seen(server, APART, apart)
 
 
 def status(meta: Json, **fields: Any) -> Json:
@@ -62,7 +154,44 @@ def status(meta: Json, **fields: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": []}, "status": body}
 
 
+_STARTED = {"name": "c", "image": "app:1", "imageID": "x", "ready": True, "restartCount": 0, "containerID": ROW}
 _NOW = {"gracePeriodSeconds": 0}
+
+
+@pytest.mark.parametrize(
+    "then", [{}, {"thenDelete": {}}, {"thenDelete": _NOW}, {"query": "dryRun=All", "thenDelete": _NOW}]
+)
+@pytest.mark.parametrize(
+    ("template", "given"),
+    [
+        pytest.param(status({"name": "web-0"}), ROWS, id="a name of its own"),
+        pytest.param(status({"name": ROW, "uid": "x"}), ROWS, id="a uid of its own"),
+        pytest.param(status({"name": ROW}, podIP="10.0.0.1"), ROWS, id="an address of its own"),
+        pytest.param(
+            status({"name": ROW}, podIP=ROW),
+            [{**ROWS[0], "podIP": "10.0.0.1"}, ROWS[1], {**ROWS[2], "podIP": "x"}],
+            id="a row without an address, and a wrong one",
+        ),
+        pytest.param(
+            status({"name": ROW}, containerStatuses=[_STARTED]),
+            [{**ROWS[0], "containerIDs": ["a"]}, ROWS[1], {**ROWS[2], "containerIDs": ["b", "c"]}],
+            id="fewer and more containers",
+        ),
+        pytest.param(status({"name": ROW}), [ROWS[0], {"name": "nobody"}, ROWS[0]], id="a missing pod, and one twice"),
+    ],
+)
+async def test_statuses(server: ApiServer, template: Json, given: list[Json], then: Json) -> None:
+    await add_pods(server)
+    write = {"method": "PUT", "omitBody": True, **then}
+    shared = await written(
+        server, {**write, "path": pods(SHARED), "subresource": "status", "body": template, "rows": given}
+    )
+    apart: list[Json] = []
+    for row in given:
+        apart += await written(
+            server, {**write, "path": pods(APART, row["name"], "status"), "body": whole(template, row)}
+        )
+    assert await seen(server, SHARED, shared) == await seen(server, APART, apart)
 
 
 @pytest.mark.parametrize(

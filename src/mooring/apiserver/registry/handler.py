@@ -23,7 +23,7 @@ from mooring.apiserver.registry.deleting import Deleting, LastUpdate
 from mooring.apiserver.registry.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
-from mooring.apiserver.registry.templates import Template
+from mooring.apiserver.registry.templates import Template, make_template
 from mooring.apiserver.registry.watching import Watching
 from mooring.apiserver.registry.writes import Outcome, Write, Writer, status_of
 from mooring.apiserver.registry.writing import Writing
@@ -137,15 +137,16 @@ class Resources:
         return outcomes
 
     def _batch_writes(self, batch: Batch, verb: str, calls: Sequence[Call]) -> list[Write]:
-        template = self._shared_template(calls[0], verb)
+        shared = self._shared_template(calls[0], verb)
+        templates = [shared if shared is not None and shared.takes(call.request.row) else None for call in calls]
         make = self._write_maker(batch.routes[0], verb)
         if not batch.deletions:
-            return [make(call, template) for call in calls]
+            return list(map(make, calls, templates))
         routes = [replace(route, subresource="") for route in batch.routes]
         last = self._build_calls(batch.deletions, routes)
         return [
             LastUpdate(self.context, call, self._writing.update(call, template), self._deleting.delete(deletion))
-            for call, deletion in zip(calls, last, strict=True)
+            for call, deletion, template in zip(calls, last, templates, strict=True)
         ]
 
     def _write_maker(self, route: ResourceRoute, verb: str) -> MakeWrite:
@@ -158,7 +159,7 @@ class Resources:
             return None
         if not self.context.may_share_admission(call, _OPERATIONS[verb]):
             return None
-        return Template(keeps_spec=verb == "delete" or call.subresource == "status")
+        return make_template(call.request, verb, call.subresource)
 
     def _build_calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute]) -> list[Call]:
         kind = routes[0].kind

@@ -4,7 +4,8 @@ A batch may contain writes that share JSON (the template), each with its own val
 The first is admitted in full. Its stored result, without the row's values (``admission/rows.py``), is cached beside the
 object that it replaced. A later write reuses the result, with its own values filled in, if the object that it replaces
 (if any) is equal except for row values, and all values are valid. Templates are not used if policies or webhooks match,
-or a quota counts a changed object. Used by ``writing.py`` and ``deleting.py``; a `Template` lives as long as a request.
+a quota counts a changed object, or the JSON itself has a value that differs between rows. Used by ``writing.py`` and
+``deleting.py``; a `Template` lives as long as a request.
 """
 
 from operator import attrgetter, eq
@@ -18,6 +19,7 @@ from mooring.admission.rows import PodSpecExcerpt, PodWithEncodedSpec
 from mooring.api import codec
 from mooring.api.batch_writes import Row
 from mooring.api.meta_v1 import Resource
+from mooring.apiserver.messages.http import JSON, Request
 from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 
@@ -28,6 +30,8 @@ _MAX_MISSES = 32
 _WRITTEN_VALUES = ("pod_name_label", "pod_index_label", "zone_label", "pod_ip", "host_ip")
 """The values of a row that a status update writes, besides container ids."""
 _written_values_of = attrgetter(*_WRITTEN_VALUES)
+_placed_values_of = attrgetter(*_WRITTEN_VALUES, "node_name", "target_node", "hostname", "container_ids")
+_SHARED_PATCHES = frozenset(f"application/{way}+json" for way in ("merge-patch", "strategic-merge-patch"))
 
 
 class ReusedAdmission(msgspec.Struct, frozen=True):
@@ -51,9 +55,13 @@ class _CachedAdmission(msgspec.Struct, frozen=True):
 class Template:
     """The admission results of a batch's first writes, reused for later ones with the same template (JSON)."""
 
-    def __init__(self, *, keeps_spec: bool) -> None:
+    def __init__(self, *, keeps_spec: bool, placeholders: Row | None = None, creates: bool = False) -> None:
         self._keeps_spec = keeps_spec
         """Whether the writes leave the spec unchanged, and no rule reads more of it than `PodSpecExcerpt` contains."""
+        self._placeholders = placeholders
+        """Which values the JSON takes from its rows; None if it is a patch or a deletion, which take none."""
+        self._taken = None if placeholders is None else (*map(bool, _placed_values_of(placeholders)),)
+        self._creates = creates
         self.admitted: Resource | None = None
         """For creates, the admitted object of the first row without its per-row values."""
         self.first = Row()
@@ -62,6 +70,16 @@ class Template:
         self._kept: list[_CachedAdmission] = []
         self._is_usable = True
         self._misses = 0
+
+    def takes(self, row: Row | None) -> bool:
+        """Return whether a row has exactly the values that the template lacks; if not, its write is admitted alone."""
+        wanted = self._placeholders
+        if row is None or wanted is None:
+            return True
+        if self._creates and (row.resource_version or bool(row.name) != bool(wanted.name)):
+            return False
+        is_complete = (*map(bool, _placed_values_of(row)),) == self._taken
+        return is_complete and len(row.container_ids) == len(wanted.container_ids)
 
     def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> ReusedAdmission | None:
         """Return what a write would store, if an earlier write of the batch changed an equal object; else None.
@@ -100,6 +118,20 @@ class Template:
 
     def _decode_object(self, stored: Stored, value: bytes) -> Resource | PodWithEncodedSpec:
         return codec.decode_own(value, PodWithEncodedSpec) if self._keeps_spec else stored.decode(value, 0)
+
+
+def make_template(request: Request, verb: str, subresource: str) -> Template | None:
+    """Return the template of a batch's rows; None if its JSON has values that differ between them."""
+    keeps_spec = subresource == "status"
+    if verb == "delete":
+        return Template(keeps_spec=True)
+    if verb == "patch":
+        may_share = request.content_type in _SHARED_PATCHES and rows.is_patch_of_other_fields(request.body)
+        return Template(keeps_spec=keeps_spec) if may_share else None
+    placeholders = rows.read_placeholders(request.body) if request.content_type == JSON else None
+    if placeholders is None:
+        return None
+    return Template(keeps_spec=keeps_spec, placeholders=placeholders, creates=verb == "create")
 
 
 def _read_spec(obj: Resource | PodWithEncodedSpec) -> PodSpecExcerpt | None:
