@@ -339,8 +339,9 @@ async def test_a_header_that_never_ends_is_refused(connection: Connection) -> No
 async def test_a_body_that_is_too_large_is_refused(connection: Connection) -> None:
     head = f"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Length: {4 * 1024 * 1024}\r\n\r\n"
     connection.writer.write(head.encode() + b"x" * (4 * 1024 * 1024))
-    code, _, body = await connection.answer()
+    code, headers, body = await connection.answer()
     assert (code, json.loads(body)["reason"]) == (413, "RequestEntityTooLarge")
+    assert headers["connection"] == "close", "a client must not send its next request on this connection"
 
 
 async def test_who_does_not_finish_a_request_is_not_waited_for(tmp_path: Path) -> None:

@@ -314,6 +314,8 @@ class HttpProtocol(asyncio.Protocol):
     def _encode_head(self, served: ServedCall, response: Response) -> bytes:
         """Return the bytes of a response's status line and headers; discard the unread body of its request."""
         served.response_started = True
+        if not served.has_arrived and _declared_length(served) > _DISCARDED_BYTES:
+            served.keep_alive = False  # the client would use a connection that is about to be closed
         framing = "" if served.keep_alive else "connection: close\r\n"
         if isinstance(response.body, bytes):
             served.in_chunks = False
@@ -521,6 +523,12 @@ def _is_unsent(transport: asyncio.Transport) -> bool:
 def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
     if timer:
         timer.cancel()
+
+
+def _declared_length(served: ServedCall) -> int:
+    """Return the length of a request's body as its headers state it; 0 if they do not."""
+    length = served.headers.get("content-length", "")
+    return int(length) if length.isdecimal() else 0  # which the parser has checked
 
 
 def _peer_address(connection: socket.socket) -> str:
