@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from group_writes import Json, got, make_namespaces, nameless, written
+from group_writes import ADMIN, Json, got, make_namespaces, nameless, written
 from mooring.admission import rows
 from mooring.api import codec
 from mooring.api.batch_writes import Row
 from mooring.api.core_v1 import Pod
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
@@ -247,3 +248,13 @@ async def test_both_preconditions_of_a_deletion_hold(server: ApiServer) -> None:
         server, {"method": "DELETE", "path": pods(SHARED), "body": options, "rows": [{"name": "web-0", "uid": uid}]}
     )
     assert answer["code"] == 409
+
+
+async def test_a_parameter_for_all_writes_of_a_batch_is_refused(server: ApiServer) -> None:
+    """`dryRun` would otherwise be ignored, and the writes done."""
+    write = {"method": "POST", "path": pods(SHARED), "body": pod({"name": ROW}), "rows": ROWS}
+    body = json.dumps({"items": [write]}).encode()
+    query = {"dryRun": ["All"]}
+    response = await server.app.respond(Request(method="POST", path="/writes", query=query, body=body, user=ADMIN))
+    assert response.status == 400
+    assert (await got(server, pods(SHARED)))["items"] == []

@@ -42,6 +42,8 @@ class WriteBatches:
         """Execute all writes in a body; respond with their outcomes. Raise BadRequest if the body is malformed."""
         if request.method != "POST":
             raise errors.method_not_allowed(request.method.lower(), PATH)
+        if request.query:
+            raise errors.bad_request(f"{PATH} has no parameters: each write has its own, in its field `query`")
         if any(name.startswith("impersonate-") for name in request.headers):
             raise errors.bad_request("a batch of writes cannot be sent with impersonation headers")
         writes = _decode_writes(request.body)
