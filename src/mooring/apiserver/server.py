@@ -149,10 +149,8 @@ class ApiServer:
         accounts = ServiceAccountTokens(self._pki.signing_key(), objects, clock)
         tokens = TokenFile.read(config.token_auth_file) if config.token_auth_file else None
         authenticator = Authenticator(accounts, tokens, BootstrapTokens(objects, clock))
-        metrics = ServerMetrics(registry, self.store)
         limiter = RequestLimiter(config.limits, clock)
-        metrics.set_in_flight_sources(lambda: limiter.reading.taken, lambda: limiter.writing.taken)
-        metrics.streams.set_function(lambda: limiter.streams.taken)
+        metrics = ServerMetrics(registry, self.store, limiter)
         caller = self._webhooks = WebhookCaller(make_address_lookup(objects))
         decoded = DecodedCache()
         labels, decide = namespace_labels(self.store, decoded), make_decide(self._node_authorizer)

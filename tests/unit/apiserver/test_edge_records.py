@@ -16,6 +16,7 @@ from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.access.audit_log import AuditLog, AuditLogError
 from mooring.apiserver.edge.calls import Client
+from mooring.apiserver.edge.limits import Limits, RequestLimiter
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import for_component
@@ -99,7 +100,7 @@ async def test_durations_sizes_and_requests_under_way_are_shown(call: Caller) ->
 async def test_certificates_and_self_defence_are_counted() -> None:
     registry = CollectorRegistry()
     store = await MemoryStore.open()
-    metrics = ServerMetrics(registry, store)
+    metrics = ServerMetrics(registry, store, RequestLimiter(Limits(), SystemClock()))
     ends = Client(peer={"notAfter": "Jan  1 01:00:00 2027 GMT"}).certificate_ends
     metrics.record_certificate((ends or 0) - 1798761600.0)  # an hour before
     assert Client(peer={}).certificate_ends is None

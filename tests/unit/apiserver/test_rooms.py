@@ -39,6 +39,20 @@ def test_an_attached_attribute_would_be_found() -> None:
     assert _attached("def start(server):\n    server.context.guard = check\n") == ["server.context.guard"]
 
 
+def _setters(source: str) -> list[str]:
+    """Return the calls that set a part of an object after it was constructed."""
+    calls = (node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return [ast.unparse(called) for called in calls if isinstance(called, ast.Attribute) and called.attr[:4] == "set_"]
+
+
+def test_the_server_passes_all_parts_to_constructors() -> None:
+    assert _setters((SOURCE / "server.py").read_text()) == []
+
+
+def test_a_part_that_is_set_later_would_be_found() -> None:
+    assert _setters("metrics = Metrics()\nmetrics.set_sources(limiter)\n") == ["metrics.set_sources"]
+
+
 def test_the_top_level_has_fewer_than_ten_modules() -> None:
     assert len(list(SOURCE.glob("*.py"))) < 10
 

@@ -4,12 +4,12 @@ The registry is an argument: a process that runs more components shows all metri
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 
+from mooring.apiserver.edge.limits import RequestLimiter
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Response
 from mooring.base.bounded_cache import BoundedCache
@@ -66,7 +66,7 @@ class _Series(NamedTuple):
 class ServerMetrics:
     """The API server's metrics: its requests, certificates and streams, and figures of the store."""
 
-    def __init__(self, registry: CollectorRegistry, store: Store) -> None:
+    def __init__(self, registry: CollectorRegistry, store: Store, limiter: RequestLimiter) -> None:
         self._registry = registry
         self._store = store
         self._requests = Counts(
@@ -104,15 +104,18 @@ class ServerMetrics:
         self.long_running = Gauge(
             "apiserver_longrunning_requests", "Watches and streams that are open.", _LABELS, registry=registry
         )
-        self.in_flight = Gauge(
+        in_flight = Gauge(
             "apiserver_current_inflight_requests",
             "Requests that are being worked on.",
             ("request_kind",),
             registry=registry,
         )
-        self.streams = Gauge(
+        in_flight.labels("readOnly").set_function(lambda: limiter.reading.taken)
+        in_flight.labels("mutating").set_function(lambda: limiter.writing.taken)
+        streams = Gauge(
             "mooring_streams", "Open logs, commands, forwarded ports and proxied requests.", registry=registry
         )
+        streams.set_function(lambda: limiter.streams.taken)
         self.stream_bytes = Counter(
             "mooring_stream_bytes",
             "Bytes on connections that have left HTTP, as seen by the server.",
@@ -128,11 +131,6 @@ class ServerMetrics:
         self._stored = {
             field: Gauge(f"mooring_store_{field}", about, registry=registry) for field, about in _STORE.items()
         }
-
-    def set_in_flight_sources(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
-        """Set the functions that return the number of concurrent reads and writes, for the metrics page."""
-        self.in_flight.labels("readOnly").set_function(reading)
-        self.in_flight.labels("mutating").set_function(writing)
 
     def record_start(self, exchange: Exchange) -> None:
         if exchange.streaming:
