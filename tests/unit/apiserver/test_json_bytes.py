@@ -14,8 +14,17 @@ _JSON = re.compile(rb'"\w+":|[{,]"\w|[\]}]}|^[{}]+$')
 
 
 def _has_pieces_of_json(path: Path) -> bool:
-    constants = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
-    return any(isinstance(value, bytes) and _JSON.search(value) is not None for value in constants)
+    return any(map(_is_piece_of_json, ast.walk(ast.parse(path.read_text()))))
+
+
+def _is_piece_of_json(node: ast.AST) -> bool:
+    """Return whether an expression is JSON as bytes: a literal, or a string with quotes that is encoded."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, bytes) and _JSON.search(node.value) is not None
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "encode"):
+        return False
+    parts = node.func.value.values if isinstance(node.func.value, ast.JoinedStr) else [node.func.value]
+    return any(isinstance(part, ast.Constant) and '"' in str(part.value) for part in parts)
 
 
 @pytest.mark.req("W.5")
@@ -29,4 +38,12 @@ def test_two_modules_have_pieces_of_json_as_bytes() -> None:
 def test_a_piece_of_json_is_recognized(literal: bytes, tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(f"MARK = {literal!r}\n")
+    assert _has_pieces_of_json(module)
+
+
+@pytest.mark.req("W.5")
+@pytest.mark.parametrize("encoded", ["f'\"{name}\"'.encode()", "'\"spec\":'.encode()"])
+def test_a_piece_of_json_that_is_encoded_is_recognized(encoded: str, tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(f"MARK = {encoded}\n")
     assert _has_pieces_of_json(module)

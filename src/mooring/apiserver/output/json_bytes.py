@@ -124,6 +124,11 @@ def has_string(value: bytes, name: str) -> bool:
     return b'"%b":"' % name.encode() in value
 
 
+def has_text(value: bytes, text: str) -> bool:
+    """Return whether an object contains, at any depth, a string that equals `text`."""
+    return json.encode(text) in value
+
+
 def has_new_operators(value: bytes) -> bool:
     """Return whether an object may use operators only Mooring knows; False is certain, True only possible."""
     return _NEW_OPERATORS.search(value) is not None

@@ -22,6 +22,7 @@ from mooring.apiserver.access.nodes.references import Reference
 from mooring.apiserver.access.nodes.restriction import NODE_LEASES
 from mooring.apiserver.access.rbac import resource_matches
 from mooring.apiserver.messages import users
+from mooring.apiserver.output import json_bytes
 from mooring.apiserver.registry.stored import ROOT
 from mooring.store.kv import Store
 
@@ -132,9 +133,8 @@ class NodeAuthorizer:
         return self._pods.has_reference(node, reference)
 
     def _is_secret_of_volume(self, node: str, secret: Reference) -> bool:
-        mark = f'"{secret.name}"'.encode()
         for kv in self._store.peek_all(f"{ROOT}persistentvolumes/"):
-            if mark in kv.value:
+            if json_bytes.has_text(kv.value, secret.name):
                 volume = msgspec.json.decode(kv.value)
                 if secret in references.secrets_of_volume(volume) and self._is_own_volume(
                     node, volume["metadata"]["name"]
