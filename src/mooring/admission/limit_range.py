@@ -49,7 +49,7 @@ def check_pod(pod: Pod, request: Request) -> None:
     """Raise Forbidden if a pod or one of its containers is outside the bounds of a LimitRange in its namespace."""
     for each in request.lookups.limit_ranges(pod.metadata.namespace):
         found = [text for item in each.spec.limits for text in _find_pod_problems(item, pod.spec)]
-        _raise_forbidden(found, "pods", pod.metadata.name)
+        _raise_forbidden(found, "pods", pod)
 
 
 def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
@@ -62,13 +62,13 @@ def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
             for constraint in (_find_minimum_problems, _find_maximum_request_problems)
             for text in constraint(item, claim.spec.resources.requests, {})
         ]
-        _raise_forbidden(found, "persistentvolumeclaims", claim.metadata.name)
+        _raise_forbidden(found, "persistentvolumeclaims", claim)
 
 
-def _raise_forbidden(found: list[str], resource: str, name: str) -> None:
+def _raise_forbidden(found: list[str], resource: str, obj: Pod | PersistentVolumeClaim) -> None:
     texts = list(dict.fromkeys(found))
     if texts:
-        raise errors.forbidden(resource, name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        raise errors.forbidden(resource, obj.metadata.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 def _find_pod_problems(item: LimitRangeItem, spec: PodSpec) -> Iterator[str]:

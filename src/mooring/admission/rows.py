@@ -31,16 +31,17 @@ T = TypeVar("T", bound=Resource)
 POD_NAME_LABEL, POD_INDEX_LABEL = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 _LABELS = ((POD_NAME_LABEL, "pod_name_label"), (POD_INDEX_LABEL, "pod_index_label"), (ZONE_LABEL, "zone_label"))
-_PER_ROW_LABELS = frozenset(label for label, _ in _LABELS)
+PER_ROW_LABELS = frozenset(label for label, _ in _LABELS)
 _Renames = dict[str, tuple[str, str]]
 """By managed field whose items are identified by address: the old and the new address."""
 
 READERS = frozenset(
     {
+        "mooring.admission.limit_range._raise_forbidden",  # for the error, after which nothing is shared
         "mooring.admission.meta.validate_object_meta",
         "mooring.admission.meta.validate_object_meta_update",
         "mooring.admission.node_selector._validate_field_requirement",
-        "mooring.admission.pipeline._invalid",  # for the error, after which nothing is shared
+        "mooring.admission.pipeline._invalid",  # for the error
         "mooring.admission.pipeline._keep_identity",
         "mooring.admission.pipeline._require_same_name",
         "mooring.admission.pipeline.finish_update",
@@ -53,6 +54,8 @@ READERS = frozenset(
         "mooring.admission.pod.update.synchronize_pod_ips",
         "mooring.admission.pod.update.validate_status_update",
         "mooring.admission.pod.volumes.validate_volumes",  # for claims named after the pod
+        "mooring.admission.pod_security.enforcement._build_forbidden_error",  # for the error
+        "mooring.admission.runtime_class._build_forbidden_error",  # for the error
     }
 )
 """Functions that read a value of a batch row, but depend only on properties of it that `is_valid_row` checks."""
@@ -180,7 +183,7 @@ def is_patch_of_other_fields(patch: bytes) -> bool:
     if not all(isinstance(part, dict) and part.keys() <= _PATCHED[name] for name, part in tree.items()):
         return False
     labels = tree.get("metadata", {}).get("labels", {})
-    return isinstance(labels, dict) and not any(key.startswith("$") or key in _PER_ROW_LABELS for key in labels)
+    return isinstance(labels, dict) and not any(key.startswith("$") or key in PER_ROW_LABELS for key in labels)
 
 
 def is_valid_row(row: Row) -> bool:

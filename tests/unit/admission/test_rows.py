@@ -1,6 +1,7 @@
 """Which fields differ between objects of one template, and that every rule which reads one of them is declared."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,14 +13,24 @@ from admission_pods import ON
 from every_field import places
 from mooring.admission import rows
 from mooring.admission.pipeline import admit_create, admit_update
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Lookups, NoCluster, Priority, Request
 from mooring.api import codec, times
 from mooring.api.base import copy_of
 from mooring.api.batch_writes import ROW, Row
 from mooring.api.codec import FieldValidation
-from mooring.api.core_v1 import NodeSelectorRequirement, Pod, PodSpec, PodStatus
+from mooring.api.core_v1 import (
+    ContainerStateTerminated,
+    ContainerStatus,
+    LimitRange,
+    NodeSelectorRequirement,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ServiceAccount,
+)
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.node_v1 import RuntimeClass
 
 _NOW = times.parse("2026-01-01T00:00:00Z")
 _LABELS = {"app": "web", rows.POD_NAME_LABEL: "web-1", rows.POD_INDEX_LABEL: "1", rows.ZONE_LABEL: "zone-a"}
@@ -144,49 +155,128 @@ def tracked(cls: type[Any], names: frozenset[str], reads: Reads) -> type[Any]:
     return type(cls.__name__, (cls,), {"__getattribute__": read, "__module__": __name__})
 
 
+def tracked_labels(labels: dict[str, str], reads: Reads) -> dict[str, str]:
+    """Return labels that note who asks for those that differ between rows."""
+
+    def noting(name: str) -> Any:
+        def read(self: Any, key: str, *default: Any) -> Any:
+            if key in rows.PER_ROW_LABELS:
+                reads.note()
+            return getattr(dict, name)(self, key, *default)
+
+        return read
+
+    methods = {name: noting(name) for name in ("get", "__getitem__", "__contains__")}
+    made: dict[str, str] = type("Labels", (dict,), methods)(labels)
+    return made
+
+
 def retyped(obj: Any, cls: type[Any]) -> Any:
     return cls(**{name: getattr(obj, name) for name in obj.__struct_fields__})
 
 
 _UNDECLARED = "declare in admission/rows.py what reads a per-row field"
-_PER_ROW = {
-    ObjectMeta: frozenset({"name", "resource_version", "creation_timestamp"}),
+_PER_ROW: dict[type[Any], frozenset[str]] = {
+    ObjectMeta: frozenset({"name", "uid", "resource_version", "creation_timestamp"}),
     NodeSelectorRequirement: frozenset({"values"}),
     PodSpec: frozenset({"node_name", "hostname"}),
     PodStatus: frozenset({"pod_ip", "pod_ips", "host_ip", "host_ips"}),
+    ContainerStatus: frozenset({"container_id"}),
+    ContainerStateTerminated: frozenset({"container_id"}),
 }
 
 
-@pytest.mark.req("W.2")
-def test_every_rule_that_reads_a_per_row_field_of_a_new_pod_is_declared() -> None:
-    """Every list and map of a pod is filled in turn, so that the rules of all its fields run."""
-    reads = Reads()
+def track(obj: Pod, reads: Reads) -> Pod:
+    """Return a pod that notes who reads its per-row fields."""
     classes = {cls: tracked(cls, names, reads) for cls, names in _PER_ROW.items()}
-    example = {"metadata": {"name": "web-1", "labels": _LABELS}, "spec": _SPEC}
+    obj.metadata, obj.spec = retyped(obj.metadata, classes[ObjectMeta]), retyped(obj.spec, classes[PodSpec])
+    obj.metadata.labels = tracked_labels(obj.metadata.labels, reads)
+    obj.status = retyped(obj.status, classes[PodStatus])
+    if (target := rows._find_target_requirement(obj.spec)) is not None:
+        target.__class__ = classes[NodeSelectorRequirement]
+    for each in obj.status.container_statuses:
+        if each.state.terminated is not None:
+            each.state.terminated.__class__ = classes[ContainerStateTerminated]
+        each.__class__ = classes[ContainerStatus]
+    return obj
+
+
+class Cluster(Lookups):
+    """A cluster in which every rule that looks something up finds it."""
+
+    def __init__(self, enforced: str) -> None:
+        self.enforced = enforced
+
+    def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount]:
+        return {"default": ServiceAccount()}
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        amount = {"cpu": "1"}
+        bounds = {"type": "Container", "default": amount, "defaultRequest": amount, "min": {"cpu": "1m"}, "max": amount}
+        return [codec.decode_tree({"metadata": {}, "spec": {"limits": [bounds]}}, LimitRange).object]
+
+    def security_labels(self, namespace: str) -> Mapping[str, str]:
+        start = "pod-security.kubernetes.io/"
+        return {f"{start}enforce": self.enforced, f"{start}warn": "restricted"}
+
+    def default_priority_class(self) -> Priority:
+        return Priority("usual", 7)
+
+    @property
+    def knows_runtime_classes(self) -> bool:
+        return True
+
+    def runtime_class(self, name: str) -> RuntimeClass:
+        return RuntimeClass(metadata=ObjectMeta(name=name), handler="runc")
+
+
+CLUSTERS = (NoCluster(), Cluster("privileged"), Cluster("restricted"))
+
+
+def request(lookups: Lookups) -> Request:
+    return Request(options=ON, lookups=lookups, now=_NOW, namespace="default", name="web-1")
+
+
+@pytest.mark.req("W.2")
+@pytest.mark.parametrize("lookups", CLUSTERS, ids=["nothing", "everything", "Pod Security"])
+def test_every_rule_that_reads_a_per_row_field_of_a_new_pod_is_declared(lookups: Lookups) -> None:
+    """Every list and map of a pod is filled in turn, so that the rules of all its fields run."""
+    reads, admitted = Reads(), 0
+    runtime = {"runtimeClassName": "r"} if lookups.knows_runtime_classes else {}
+    example = {"metadata": {"name": "web-1", "labels": _LABELS}, "spec": {**_SPEC, **runtime}}
     trees = [example, *(place.filled(example, 1, "a{}".format) for place in places(Pod))]
     for tree in trees:
         obj = codec.decode_tree(tree, Pod, FieldValidation.IGNORE).object
-        obj.metadata, obj.spec = retyped(obj.metadata, classes[ObjectMeta]), retyped(obj.spec, classes[PodSpec])
-        if (target := rows._find_target_requirement(obj.spec)) is not None:
-            target.__class__ = classes[NodeSelectorRequirement]
-        with suppress(StatusError):
-            admit_create(obj, Request(options=ON, now=_NOW, namespace="default"))
+        try:
+            admit_create(track(obj, reads), request(lookups))
+        except StatusError:
+            continue
+        admitted += 1
     assert len(trees) > 100
+    assert (admitted > 0) is (not isinstance(lookups, Cluster) or lookups.enforced == "privileged")
     assert reads.by, "nothing was noticed: the test itself is broken"
     assert reads.by <= rows.READERS, f"{_UNDECLARED}: {reads.by - rows.READERS}"
 
 
 @pytest.mark.req("W.2")
-def test_every_rule_that_reads_a_per_row_field_of_a_status_is_declared() -> None:
+@pytest.mark.parametrize("subresource", ["", "status"])
+@pytest.mark.parametrize("lookups", CLUSTERS, ids=["nothing", "everything", "Pod Security"])
+def test_every_rule_that_reads_a_per_row_field_of_a_changed_pod_is_declared(lookups: Lookups, subresource: str) -> None:
+    """Rows change pods by statuses and by patches of metadata and statuses."""
     reads = Reads()
-    old, new = pod(), pod()
+    old = pod()
     old.metadata.creation_timestamp = "2026-01-01T00:00:00Z"
-    new.status.pod_ip, new.status.conditions = "10.0.0.2", []
-    for each in (old, new):
-        each.metadata = retyped(each.metadata, tracked(ObjectMeta, _PER_ROW[ObjectMeta], reads))
-        each.spec = retyped(each.spec, tracked(PodSpec, _PER_ROW[PodSpec], reads))
-        each.status = retyped(each.status, tracked(PodStatus, _PER_ROW[PodStatus], reads))
-    admit_update(new, old, Request(options=ON, now=_NOW, namespace="default", name="web-1"), "status")
+    for place in [None, *places(PodStatus)]:
+        new = copy_of(old)
+        new.status.pod_ip, new.status.conditions = "10.0.0.2", []
+        new.metadata.annotations, new.metadata.finalizers = {"a": "b"}, ["example.com/x"]
+        if place is not None:
+            new.status = codec.decode_tree(
+                place.filled(_STATUS, 1, "a{}".format), PodStatus, FieldValidation.IGNORE
+            ).object
+        with suppress(StatusError):
+            admit_update(track(new, reads), track(copy_of(old), reads), request(lookups), subresource)
+    assert reads.by, "nothing was noticed: the test itself is broken"
     assert reads.by <= rows.READERS, f"{_UNDECLARED}: {reads.by - rows.READERS}"
 
 
@@ -197,5 +287,5 @@ def test_rules_of_a_status_read_no_more_of_the_spec_than_is_declared() -> None:
     old, new = pod(), pod()
     new.spec = PodSpec()
     old.spec = retyped(old.spec, tracked(PodSpec, others, reads))
-    admit_update(new, old, Request(options=ON, now=_NOW, namespace="default", name="web-1"), "status")
+    admit_update(new, old, request(NoCluster()), "status")
     assert not reads.by, f"add to PodSpecExcerpt in admission/rows.py what these rules of a status read: {reads.by}"

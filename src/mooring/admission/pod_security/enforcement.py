@@ -24,8 +24,12 @@ def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
     found = _find_violations(policy.enforce, pod, request)
     if found:
         why = f'violates PodSecurity "{policy.enforce}": {_join_violations(found)}'
-        raise errors.forbidden("pods", pod.metadata.name, why)
+        raise _build_forbidden_error(pod, why)
     _warn_about_violations(policy.warn, pod, request)
+
+
+def _build_forbidden_error(pod: Pod, why: str) -> errors.Forbidden:
+    return errors.forbidden("pods", pod.metadata.name, why)
 
 
 def warn_about_template(template: PodTemplateSpec, request: Request) -> None:
