@@ -5,10 +5,11 @@ rules of its own release. So users in the group `system:nodes` get objects lower
 the current taints and labels of the node. Stored objects, their resourceVersions and the responses to other users are
 unchanged.
 
-`view_for` calls `NodeLowering.of` for every request. The bytes of most objects show that they use no new operator;
-these are sent as stored. Lowered values are cached by revision and by the taints and labels that matter, so that
-similar nodes share them. When a change of a node's taints or labels changes how its pods are lowered, no event is sent:
-kubelets check pods when these arrive, or after a list when the kubelet starts. docs/real-nodes.md has the consequences.
+`HandlerContext` calls `NodeLowering.renderer_for` for every request. The bytes of most objects show that they use no
+new operator; these are sent as stored. Lowered values are cached by revision and by the taints and labels that matter,
+so that similar nodes share them. When a change of a node's taints or labels changes how its pods are lowered, no event
+is sent: kubelets check pods when these arrive, or after a list when the kubelet starts. docs/real-nodes.md has the
+consequences.
 """
 
 from collections.abc import Hashable, Iterable
@@ -160,5 +161,5 @@ def _node_properties(kv: KeyValue) -> "NodeProperties":
 
 def _decode(stored: Stored, value: bytes) -> Pod | PersistentVolume:
     obj = stored.decode(value, 0)
-    assert isinstance(obj, Pod | PersistentVolume)  # noqa: S101 - `NodeLowering.of` lets no others through
+    assert isinstance(obj, Pod | PersistentVolume)  # noqa: S101 - `renderer_for` lets no others through
     return obj

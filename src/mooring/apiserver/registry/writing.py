@@ -298,7 +298,7 @@ class Writing:
     async def admit_new(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Resource:
-        """Decode the body, with the values of its row in a batch filled in; return it in the newest version."""
+        """Run all of admission on a new object, and record who manages its fields; return it as it will be stored."""
         context = self.context
         request = await context.admission_request(call, obj)
         request.warnings = call.warnings

@@ -1,8 +1,8 @@
 """Write objects in namespaces with ResourceQuotas together with the usage of the quotas, in one transaction.
 
-`change` returns whether a write changes the usage of a quota. Nearly all writes do not and are plain writes. The others
-queue by namespace: all waiting writes are checked in order, each with the usage after the writes before it, and are
-committed together with the quotas at the revisions of the check. So usage is exact, whichever server writes and
+`usage_change` returns how a write changes the usage of a quota. Nearly all writes do not and are plain writes. The
+others queue by namespace: all waiting writes are checked in order, each with the usage after the writes before it, and
+are committed together with the quotas at the revisions of the check. So usage is exact, whichever server writes and
 whenever one is killed. A refused write is checked once more against the store, in case this server's memory is stale.
 
 Usage of a new or changed quota is unknown until it was counted (``recount.py``). Until then writes leave its usage as
