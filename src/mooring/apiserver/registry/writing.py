@@ -135,8 +135,6 @@ class Update(Write, eq=False):
     """The subresource (empty: main resource) whose admission rules apply."""
     managed_already: bool = False
     view: Projection | None = None
-    adjust: Callable[[Resource], None] | None = None
-    """A further change by the server itself, after admission and without a field manager."""
     respond: Respond | None = None
     template: Template | None = None
     plan: Plan | None = None
@@ -190,8 +188,6 @@ class Update(Write, eq=False):
         new = await writing.admit_update(call, new, old, part, self.view, is_long=is_long)
         if not keep_managers:
             await run(partial(writing.record_managers, call, self.options, old, new), is_long=is_long)
-        if self.adjust is not None:
-            self.adjust(new)
         return await self._draft_change(kv, old, new)
 
     async def _draft_change(self, kv: KeyValue, old: Resource, new: Resource) -> Draft:
