@@ -258,3 +258,12 @@ async def test_a_parameter_for_all_writes_of_a_batch_is_refused(server: ApiServe
     response = await server.app.respond(Request(method="POST", path="/writes", query=query, body=body, user=ADMIN))
     assert response.status == 400
     assert (await got(server, pods(SHARED)))["items"] == []
+
+
+async def test_a_large_template_with_many_rows_is_refused(server: ApiServer) -> None:
+    """A request of 250 KB would otherwise take 125 MB in the store, and as much in the response."""
+    template = pod({"name": ROW, "annotations": {"a": "x" * 250_000}})
+    write = {"method": "POST", "path": pods(SHARED), "body": template, "rows": [{"name": f"p{n}"} for n in range(300)]}
+    body = json.dumps({"items": [write]}).encode()
+    response = await server.app.respond(Request(method="POST", path="/writes", body=body, user=ADMIN))
+    assert response.status == 413

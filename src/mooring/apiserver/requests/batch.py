@@ -20,6 +20,8 @@ from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.handler import Batch
 
 MAX_WRITES = 500
+_MAX_BYTES = 64 * 1024 * 1024
+"""The maximum number of bytes of all documents of a batch, with that of a template once for each row."""
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _LEASES = "/apis/coordination.k8s.io/"
 
@@ -69,6 +71,9 @@ def _decode_writes(body: bytes) -> list[Write]:
     count = sum(len(write.rows) or 1 for write in writes)
     if count > MAX_WRITES:
         raise errors.request_entity_too_large(f"{count} writes, a batch has at most {MAX_WRITES}")
+    size = sum(len(bytes(write.body)) * (len(write.rows) or 1) for write in writes)
+    if size > _MAX_BYTES:
+        raise errors.request_entity_too_large(f"documents of {size} bytes, a batch has at most {_MAX_BYTES}")
     for index, write in enumerate(writes):
         if wrong := _find_invalid_field(write):
             raise errors.bad_request(f"items[{index}]{wrong}")
