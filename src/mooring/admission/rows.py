@@ -166,6 +166,7 @@ def read_placeholders(template: bytes) -> Row | None:
         pod = codec.decode_own(template, Pod)
     except codec.DecodeError:
         return None
+    pod.metadata.managed_fields = []
     row = extract_row(pod)
     row.pod_ip, row.host_ip = row.pod_ip or pod.status.pod_ip, row.host_ip or pod.status.host_ip  # without `podIPs`
     found = {*_texts_of(row), *row.container_ids}
@@ -311,12 +312,15 @@ def _rename_addresses(entry: ManagedFieldsEntry, renames: _Renames) -> ManagedFi
     if b"IPs" not in bytes(entry.fields_v1):
         return entry
     fields = json.decode(entry.fields_v1)
+    status = fields.get("f:status") if isinstance(fields, dict) else None
+    if not isinstance(status, dict):  # a client may send anything
+        return entry
     for name, (before, after) in renames.items():
         element = f'k:{{"ip":"{before}"}}'
-        items = fields.get("f:status", {}).get(name, {})
-        if element in items:
+        items = status.get(name)
+        if isinstance(items, dict) and element in items:
             renamed = {f'k:{{"ip":"{after}"}}' if key == element else key: value for key, value in items.items()}
-            fields["f:status"][name] = renamed
+            status[name] = renamed
     return replace(entry, fields_v1=msgspec.Raw(json.encode(fields)))
 
 

@@ -267,3 +267,29 @@ async def test_a_large_template_with_many_rows_is_refused(server: ApiServer) -> 
     body = json.dumps({"items": [write]}).encode()
     response = await server.app.respond(Request(method="POST", path="/writes", body=body, user=ADMIN))
     assert response.status == 413
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["IPs"],
+        {"f:status": ["IPs"]},
+        {"f:status": {"f:podIPs": ["IPs"]}},
+        {"f:status": {"f:podIPs": None}},
+        "IPs",
+        None,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("address", [ROW, "10.0.0.9"])
+async def test_managed_fields_of_a_template_need_not_be_field_sets(
+    server: ApiServer, fields: Any, address: str
+) -> None:
+    await add_pods(server)
+    entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    addresses = {"podIP": address} if address == ROW else {"podIP": address, "podIPs": [{"ip": address}]}
+    template = status({"name": ROW, "managedFields": [entry]}, **addresses)
+    given = [{**row, "podIP": f"10.0.0.{number}"} if address == ROW else row for number, row in enumerate(ROWS)]
+    write = {"method": "PUT", "path": pods(SHARED), "subresource": "status", "body": template, "rows": given}
+    answers = await written(server, write)
+    assert {each["code"] for each in answers} <= {200, 400, 422}, answers
