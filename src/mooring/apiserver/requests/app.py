@@ -1,11 +1,12 @@
-"""The chain that every request passes.
+"""The chain of steps that every request passes: `Application._respond`.
 
-    receive → authentication, impersonation → rate limit → authorization → body → slot (``edge/limits.py``)
-            → handler: health, discovery, OpenAPI, reviews, resources → response → metrics and logs
+    begin exchange → authenticate, impersonate → limit rate, find route, authorize → receive body → take slot
+        → handle: resources, reviews, nodes, discovery, OpenAPI, health → response or error → metrics and logs
 
 Logs, exec and other requests for nodes have a handler and limits of their own (``streams/``); their response may take
 the connection over. Handlers receive a `Request` and return a `Response` or raise a `StatusError`. The HTTP server
-calls `serve`; in-process clients call `respond`, without sockets, TLS and HTTP. ``server.py`` builds the application.
+calls `serve`; in-process clients call `respond`, without sockets, TLS and HTTP. Limits are in ``edge/limits.py``;
+``server.py`` builds the application.
 """
 
 import asyncio
@@ -112,157 +113,50 @@ class Application:
         self.paths = {**self.paths, WRITES: WriteBatches(self.respond_to_batch).handle}
 
     async def serve(self, call: HttpCall) -> Response:
-        """Return the response to a request from the network, and count and log it. Errors become responses."""
+        """Return the response to a request from the network."""
         request = Request(method=call.method, path=call.path, headers=call.headers)
         exchange = self._begin_exchange(request, call.client.address)
-        try:
-            if call.query:
-                request.query = _parse_query(call.query)
-            client = call.client
-            if client.certificate_ends is not None:
-                self.metrics.record_certificate(client.certificate_ends - exchange.received.timestamp())
-            user = client.user or await self.authenticator.authenticate(request.path, request.headers)
-            exchange.user = request.user = user
-            request.user = find_impersonated_user(user, request.headers, self.authorizer) or user
-            response = self._reserve_memory(exchange, await self._respond(exchange, call))
-        except Exception as error:
-            response = self._error_response(exchange, error)
+        response = await self._respond(exchange, call)
         response.request_id = request.request_id
         if response.take_over:
             response.take_over = partial(self._hand_over, exchange, response.take_over)
-        self.count(exchange, response)
         return response
 
-    def _reserve_memory(self, exchange: Exchange, response: Response) -> Response:
-        """Return a large response as a stream that holds memory of its user's share; raise if that is used up."""
-        body, request = response.body, exchange.request
-        if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
-            return response
-        held = self.limiter.reserve_response(request.user, len(body))
-        if held is None and request.method in _WITH_BODY:
-            raise errors.timeout("the request was executed, but this user has too many responses that were not read")
-        if held is None:
-            raise errors.too_many_requests("this user has too many responses that were not read", 5)
-        if self.audit and exchange.verb == "create":
-            exchange.created = created_by(response)
-        response.headers = {**response.headers, "content-length": str(len(body))}
-        response.body = Stream(pieces_of(body), exchange, held)
-        return response
-
-    async def respond(self, request: Request) -> Response:
-        """Return the response to a request of this process, whose `user` is trusted. Errors become responses."""
+    async def respond(self, request: Request, *, in_batch: bool = False) -> Response:
+        """Return the response to a request of this process, or to a write of a batch; its `user` is trusted."""
         exchange = self._begin_exchange(request)
         exchange.user = request.user
-        try:
-            response = await self._respond(exchange, None)
-        except Exception as error:
-            response = self._error_response(exchange, error)
-        self.count(exchange, response)
-        return response
+        return await self._respond(exchange, in_batch=in_batch)
 
-    async def respond_in_batch(self, request: Request) -> Response:
-        """Return the response to a write of a batch, which is authorized as if sent alone. Errors become responses."""
-        exchange = self._begin_exchange(request)
-        exchange.user = request.user
-        try:
-            await self._admit_request(exchange)
-            if exchange.route is None or exchange.route.streams:
-                raise errors.bad_request("only objects can be written in batches")
-            response = await self._handle(exchange)
-        except Exception as error:
-            response = self._error_response(exchange, error)
-        self.count(exchange, response)
-        return response
+    async def _respond(self, exchange: Exchange, call: HttpCall | None = None, *, in_batch: bool = False) -> Response:
+        """Execute the chain for one request. An error ends it, and becomes the response, which is counted and logged.
 
-    async def respond_to_batch(self, batch: Batch) -> list[Response]:
-        """Execute writes that differ only in names and bodies; return the response to each.
-
-        Errors become responses. If a deletion follows each update, return the response to the last of the two that was
-        executed.
+        `call` is a request from the network. The body and the slot of a write `in_batch` are those of the batch.
         """
-        exchange, routes = self._exchange_of(batch.requests)
-        ending = self._exchange_of(batch.deletions) if batch.deletions else None
-        outcomes: Sequence[Outcome] | None = None
+        request, body_memory = exchange.request, None
         try:
-            if await self._may_write_all(exchange, len(batch.requests)) and (
-                ending is None or await self._may_write_all(ending[0], len(batch.deletions))
-            ):
-                outcomes = await self.resources.write(replace(batch, routes=routes))
+            if call is not None:
+                await self._authenticate(exchange, call)
+            await self._authorize(exchange)
+            if call is not None and call.has_arrived and call.unread_bytes:
+                request.body = await self._receive_body(call)
+            elif call is not None and not call.has_arrived and _has_body(exchange):
+                body_memory = self.limiter.reserve_body(request.user)
+                request.body = await self._receive_body(call, body_memory)
+            if in_batch:
+                response = await self._handle_in_batch(exchange)
+            elif exchange.is_stream:
+                response = await self._handle_streaming(exchange)
+            else:
+                response = await self._handle_in_slot(exchange)
+            if call is not None:
+                response = self._reserve_memory(exchange, response)
         except Exception as error:
-            outcomes = [error] * len(batch.requests)
-        if outcomes is None:
-            return await asyncio.gather(*self._respond_one_by_one(batch))
-        firsts = [outcome.first if isinstance(outcome, ResponsePair) else outcome for outcome in outcomes]
-        answers = self._finish_responses(exchange, firsts, batch.requests, routes)
-        lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, ResponsePair)}
-        if ending is not None and lasts:
-            followed = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
-            answered = self._finish_responses(ending[0], list(lasts.values()), *followed)
-            for number, answer in zip(lasts, answered, strict=True):
-                answers[number] = answer
-        return answers
-
-    def _respond_one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
-        """Yield, for each write of a batch, an awaitable that authorizes and executes it alone."""
-        if batch.deletions:
-            return map(self._respond_in_turn, batch.requests, batch.deletions)
-        return map(self.respond_in_batch, batch.requests)
-
-    async def _respond_in_turn(self, write: Request, deletion: Request) -> Response:
-        answer = await self.respond_in_batch(write)
-        return await self.respond_in_batch(deletion) if answer.status < 300 else answer
-
-    def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
-        """Return one exchange that stands for several requests, and the routes of those that have one."""
-        exchange = self._begin_exchange(requests[0])
-        exchange.user = requests[0].user
-        routes = [route for request in requests if (route := resolve(self.scheme, request.path)) is not None]
-        if len(routes) == len(requests):
-            exchange.route = replace(routes[0], name="")
-        return exchange, routes
-
-    async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
-        """Return whether the user may write every object of the resource; if so, count each write for the rate."""
-        request, route = exchange.request, exchange.route
-        if route is None or route.streams or route.path or route.watch:
-            return False
-        self.skew.check_user_agent(request.user_agent)
-        named = attributes_of(request, replace(route, name="any"))
-        exchange.verb = named.verb
-        attributes = replace(named, name="")
-        await self.authorizer.prepare(request.user, attributes)
-        decision = self.authorizer.authorize(request.user, attributes)
-        exchange.allowed_by = decision.reason or "RBAC"
-        for _ in range(count if decision.allowed else 0):
-            self.limiter.check_rate(request.user)
-        return decision.allowed
-
-    def _finish_responses(
-        self,
-        exchange: Exchange,
-        outcomes: Sequence[Response | Exception],
-        requests: Sequence[Request],
-        routes: Sequence[ResourceRoute],
-    ) -> list[Response]:
-        """Return a response for each outcome of a batch, errors included; count and log each."""
-        exchange.route = routes[0] if routes else exchange.route
-        if self.audit or access_log.is_enabled() or not all(isinstance(outcome, Response) for outcome in outcomes):
-            each = zip_longest(outcomes, requests, routes)
-            return [self._finish_response(exchange, *one) for one in each]
-        answers = cast("list[Response]", list(outcomes))
-        sizes = Counter((answer.status, len(cast("bytes", answer.body))) for answer in answers)
-        for (exchange.code, exchange.bytes_sent), times in sizes.items():
-            self._record_end(exchange, times)  # only the numbers differ
-        return answers
-
-    def _finish_response(
-        self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
-    ) -> Response:
-        """Return one write's response or error with its own request id; count and log it."""
-        request.request_id = generate_uid()
-        each = replace(exchange, request=request, route=route or exchange.route)
-        response = self._error_response(each, outcome) if isinstance(outcome, Exception) else outcome
-        self.count(each, response)
+            response = self._error_response(exchange, error)
+        finally:
+            if body_memory is not None:
+                body_memory.release()
+        self.count(exchange, response)
         return response
 
     def _begin_exchange(self, request: Request, address: str = "") -> Exchange:
@@ -270,38 +164,20 @@ class Application:
         request.request_id = given if given and _REQUEST_ID.fullmatch(given) else generate_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
-    async def _respond(self, exchange: Exchange, call: HttpCall | None) -> Response:
-        """Receive the request's body, then take a slot and respond; raise if a limit is exceeded."""
-        request = exchange.request
-        await self._admit_request(exchange)
-        if call and call.has_arrived and call.unread_bytes:
-            request.body = await self._receive_body(call)
-        elif call and not call.has_arrived and _has_body(exchange):
-            with self.limiter.reserve_body(request.user) as waiting:
-                request.body = await self._receive_body(call, waiting)
-                return await self._respond_to_whole(exchange)
-        return await self._respond_to_whole(exchange)
+    # -- the steps of the chain, in their order
 
-    async def _respond_to_whole(self, exchange: Exchange) -> Response:
-        if exchange.route and exchange.is_stream:
-            return await self._respond_streaming(exchange, exchange.route)
-        request = exchange.request
-        needed = _RESERVED_BYTES + _BYTES_OF_A_BYTE * len(request.body)
-        if request.method in _ADDING and not memory.has_room_for(needed):
-            raise errors.service_unavailable("the server has too little memory for this request: try again later")
-        with self.limiter.take_slot(exchange.verb, request.user) as held:
-            try:
-                with self.limiter.deadlines.start():
-                    response = await self._handle(exchange)
-            except TimeoutError:
-                seconds = round(self.limiter.limits.request_seconds)
-                raise errors.timeout(f"request did not complete within {seconds}s") from None
-            if not isinstance(response.body, bytes):
-                exchange.streaming = exchange.verb != "list"  # of which long ones come in pieces, too, but soon end
-                response.body = Stream(response.body, exchange, held.keep() if exchange.streaming else None)
-            return response
+    async def _authenticate(self, exchange: Exchange, call: HttpCall) -> None:
+        """Set the query and the user of a request from the network. Raise Unauthorized, or Forbidden to impersonate."""
+        request, client = exchange.request, call.client
+        if call.query:
+            request.query = _parse_query(call.query)
+        if client.certificate_ends is not None:
+            self.metrics.record_certificate(client.certificate_ends - exchange.received.timestamp())
+        user = client.user or await self.authenticator.authenticate(request.path, request.headers)
+        exchange.user = request.user = user
+        request.user = find_impersonated_user(user, request.headers, self.authorizer) or user
 
-    async def _admit_request(self, exchange: Exchange) -> None:
+    async def _authorize(self, exchange: Exchange) -> None:
         """Find a request's route; raise an error if the user's rate is too high or it lacks the right."""
         request = exchange.request
         self.skew.check_user_agent(request.user_agent)
@@ -318,9 +194,47 @@ class Application:
         await self.authorizer.prepare(request.user, attributes)
         exchange.allowed_by = require(self.authorizer, request.user, attributes).reason or "RBAC"
 
-    async def _respond_streaming(self, exchange: Exchange, route: ResourceRoute) -> Response:
-        """Respond to a request for a kubelet (logs, exec), in a stream slot until it ends. Raise Timeout if late."""
+    async def _resolve_new_kind(self, path: str) -> ResourceRoute | None:
+        """Return a path's route after reading definitions that another server may just have stored; None if unknown."""
+        if not path.startswith("/apis/") or path.count("/") <= 3:
+            return None
+        await self.definitions.catch_up()
+        return resolve(self.scheme, path)
+
+    async def _receive_body(self, call: HttpCall, waiting: HeldSlots | None = None) -> bytes:
+        """Return a request's body. Raise TooManyRequests, RequestEntityTooLarge or, if it is late, Timeout."""
+        limits = self.limiter.limits
+        try:
+            if waiting is None:
+                return await call.receive_body(limits.body_bytes)
+            async with asyncio.timeout(limits.body_seconds):
+                return await call.receive_body(limits.body_bytes, partial(self.limiter.grow_body, waiting))
+        except TimeoutError:
+            raise errors.timeout(f"the body did not come within {round(limits.body_seconds)}s") from None
+        except BodyTooLargeError:
+            raise errors.request_entity_too_large(f"limit is {limits.body_bytes}") from None
+
+    async def _handle_in_slot(self, exchange: Exchange) -> Response:
+        """Handle a request in a slot of its user's share. Raise TooManyRequests, ServiceUnavailable or Timeout."""
         request = exchange.request
+        needed = _RESERVED_BYTES + _BYTES_OF_A_BYTE * len(request.body)
+        if request.method in _ADDING and not memory.has_room_for(needed):
+            raise errors.service_unavailable("the server has too little memory for this request: try again later")
+        with self.limiter.take_slot(exchange.verb, request.user) as held:
+            try:
+                with self.limiter.deadlines.start():
+                    response = await self._handle(exchange)
+            except TimeoutError:
+                seconds = round(self.limiter.limits.request_seconds)
+                raise errors.timeout(f"request did not complete within {seconds}s") from None
+            if not isinstance(response.body, bytes):
+                exchange.streaming = exchange.verb != "list"  # a long list is sent in pieces, too, but soon ends
+                response.body = Stream(response.body, exchange, held.keep() if exchange.streaming else None)
+            return response
+
+    async def _handle_streaming(self, exchange: Exchange) -> Response:
+        """Handle a request for a kubelet (logs, exec), in a stream slot until it ends. Raise Timeout if late."""
+        request, route = exchange.request, cast("ResourceRoute", exchange.route)
         with self.limiter.take_stream_slot(request.user) as held:
             try:
                 with self.limiter.deadlines.start():
@@ -335,12 +249,10 @@ class Application:
                 response.ends_with_server = True
             return response
 
-    async def _resolve_new_kind(self, path: str) -> ResourceRoute | None:
-        """Return a path's route after reading definitions that another server may just have stored; None if unknown."""
-        if not path.startswith("/apis/") or path.count("/") <= 3:
-            return None
-        await self.definitions.catch_up()
-        return resolve(self.scheme, path)
+    async def _handle_in_batch(self, exchange: Exchange) -> Response:
+        if exchange.route is None or exchange.route.streams:
+            raise errors.bad_request("only objects can be written in batches")
+        return await self._handle(exchange)
 
     async def _handle(self, exchange: Exchange) -> Response:
         request, route = exchange.request, exchange.route
@@ -404,18 +316,114 @@ class Application:
         fixed += [CONFIGURATION, KEYS]
         return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
 
-    async def _receive_body(self, call: HttpCall, waiting: HeldSlots | None = None) -> bytes:
-        """Return a request's body. Raise TooManyRequests, RequestEntityTooLarge or, if it is late, Timeout."""
-        limits = self.limiter.limits
+    def _reserve_memory(self, exchange: Exchange, response: Response) -> Response:
+        """Return a large response as a stream that holds memory of its user's share; raise if that is used up."""
+        body, request = response.body, exchange.request
+        if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
+            return response
+        held = self.limiter.reserve_response(request.user, len(body))
+        if held is None and request.method in _WITH_BODY:
+            raise errors.timeout("the request was executed, but this user has too many responses that were not read")
+        if held is None:
+            raise errors.too_many_requests("this user has too many responses that were not read", 5)
+        if self.audit and exchange.verb == "create":
+            exchange.created = created_by(response)
+        response.headers = {**response.headers, "content-length": str(len(body))}
+        response.body = Stream(pieces_of(body), exchange, held)
+        return response
+
+    # -- batches
+
+    async def respond_to_batch(self, batch: Batch) -> list[Response]:
+        """Execute writes that differ only in names and bodies; return the response to each.
+
+        Errors become responses. If a deletion follows each update, return the response to the last of the two that was
+        executed.
+        """
+        exchange, routes = self._exchange_of(batch.requests)
+        ending = self._exchange_of(batch.deletions) if batch.deletions else None
+        outcomes: Sequence[Outcome] | None = None
         try:
-            if waiting is None:
-                return await call.receive_body(limits.body_bytes)
-            async with asyncio.timeout(limits.body_seconds):
-                return await call.receive_body(limits.body_bytes, partial(self.limiter.grow_body, waiting))
-        except TimeoutError:
-            raise errors.timeout(f"the body did not come within {round(limits.body_seconds)}s") from None
-        except BodyTooLargeError:
-            raise errors.request_entity_too_large(f"limit is {limits.body_bytes}") from None
+            if await self._may_write_all(exchange, len(batch.requests)) and (
+                ending is None or await self._may_write_all(ending[0], len(batch.deletions))
+            ):
+                outcomes = await self.resources.write(replace(batch, routes=routes))
+        except Exception as error:
+            outcomes = [error] * len(batch.requests)
+        if outcomes is None:
+            return await asyncio.gather(*self._respond_one_by_one(batch))
+        firsts = [outcome.first if isinstance(outcome, ResponsePair) else outcome for outcome in outcomes]
+        answers = self._finish_responses(exchange, firsts, batch.requests, routes)
+        lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, ResponsePair)}
+        if ending is not None and lasts:
+            followed = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
+            answered = self._finish_responses(ending[0], list(lasts.values()), *followed)
+            for number, answer in zip(lasts, answered, strict=True):
+                answers[number] = answer
+        return answers
+
+    def _respond_one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
+        """Yield, for each write of a batch, an awaitable that authorizes and executes it alone."""
+        if batch.deletions:
+            return map(self._respond_in_turn, batch.requests, batch.deletions)
+        return (self.respond(request, in_batch=True) for request in batch.requests)
+
+    async def _respond_in_turn(self, write: Request, deletion: Request) -> Response:
+        answer = await self.respond(write, in_batch=True)
+        return await self.respond(deletion, in_batch=True) if answer.status < 300 else answer
+
+    def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
+        """Return one exchange that stands for several requests, and the routes of those that have one."""
+        exchange = self._begin_exchange(requests[0])
+        exchange.user = requests[0].user
+        routes = [route for request in requests if (route := resolve(self.scheme, request.path)) is not None]
+        if len(routes) == len(requests):
+            exchange.route = replace(routes[0], name="")
+        return exchange, routes
+
+    async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
+        """Return whether the user may write every object of the resource; if so, count each write for the rate."""
+        request, route = exchange.request, exchange.route
+        if route is None or route.streams or route.path or route.watch:
+            return False
+        self.skew.check_user_agent(request.user_agent)
+        named = attributes_of(request, replace(route, name="any"))
+        exchange.verb = named.verb
+        attributes = replace(named, name="")
+        await self.authorizer.prepare(request.user, attributes)
+        decision = self.authorizer.authorize(request.user, attributes)
+        exchange.allowed_by = decision.reason or "RBAC"
+        for _ in range(count if decision.allowed else 0):
+            self.limiter.check_rate(request.user)
+        return decision.allowed
+
+    def _finish_responses(
+        self,
+        exchange: Exchange,
+        outcomes: Sequence[Response | Exception],
+        requests: Sequence[Request],
+        routes: Sequence[ResourceRoute],
+    ) -> list[Response]:
+        """Return a response for each outcome of a batch, errors included; count and log each."""
+        exchange.route = routes[0] if routes else exchange.route
+        if self.audit or access_log.is_enabled() or not all(isinstance(outcome, Response) for outcome in outcomes):
+            each = zip_longest(outcomes, requests, routes)
+            return [self._finish_response(exchange, *one) for one in each]
+        answers = cast("list[Response]", list(outcomes))
+        sizes = Counter((answer.status, len(cast("bytes", answer.body))) for answer in answers)
+        for (exchange.code, exchange.bytes_sent), times in sizes.items():
+            self._record_end(exchange, times)  # only the numbers differ
+        return answers
+
+    def _finish_response(
+        self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
+    ) -> Response:
+        """Return one write's response or error with its own request id; count and log it."""
+        request.request_id = generate_uid()
+        each = replace(exchange, request=request, route=route or exchange.route)
+        response = self._error_response(each, outcome) if isinstance(outcome, Exception) else outcome
+        self.count(each, response)
+        return response
 
     # -- the end
 
