@@ -1,59 +1,63 @@
 """Measure how far a reader of a write has to jump: python tools/write_spine.py
 
-A server in this process creates a Deployment by server-side apply. Printed are the modules of `apiserver/` that the
-request passes, in the order of their first call, and the returns: direct calls of a module into an earlier one. Methods
-of requests, routes and users (`messages/`) are values, and no returns.
+A client creates a Deployment by server-side apply over HTTPS. Printed are the modules of `apiserver/` that the request
+passes, in the order of their first call, and the returns: direct calls of a module into an earlier one. Methods of
+requests, routes and users (`messages/`) are values, and no returns.
 """
 
 import asyncio
-import json
 import sys
 import tempfile
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from mooring.apiserver.messages import users
-from mooring.apiserver.messages.http import Request
+from mooring.api.apps_v1 import Deployment
+from mooring.api.codec import decode_tree
+from mooring.apiserver.edge.protocol import HttpProtocol
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
+from mooring.client.connect import connect
 
 _ROOT = "/mooring/apiserver/"
 _VALUES = "messages/"
 
 
+def _deployment(name: str) -> Deployment:
+    pod = {"containers": [{"name": "c", "image": "app:1"}]}
+    spec = {
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+    }
+    head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"}}
+    return decode_tree({**head, "spec": spec}, Deployment).object
+
+
 async def _spine() -> list[tuple[str, str]]:
     """Return the modules of caller and callee of each call; the caller is empty outside of the server."""
-    pod = {"containers": [{"name": "c", "image": "app:1"}]}
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
-    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
-    body["spec"] = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     calls: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         module = _module_of(frame)
-        if event == "call" and module:
+        if event == "call" and module and not _is_in_background():
             calls.append((_module_of(frame.f_back), module))
 
     with tempfile.TemporaryDirectory() as directory:
-        server = await ApiServer.open(ServerConfig(data_dir=Path(directory), port=0, ephemeral=True))
-        try:
-            request = Request(
-                method="PATCH",
-                path="/apis/apps/v1/namespaces/default/deployments/web",
-                query={"fieldManager": ["kubectl"]},
-                headers={"content-type": "application/apply-patch+yaml"},
-                body=json.dumps(body).encode(),
-                user=users.authenticated_user("admin", groups=[users.MASTERS]),
-            )
+        async with await ApiServer.open(ServerConfig(data_dir=Path(directory), port=0, ephemeral=True)) as server:
+            await server.listen()
+            client = connect(server.kubeconfig(), user_agent="write-spine")
+            await client.apply(_deployment("first"), field_manager="kubectl")  # connects
             sys.setprofile(note)
-            response = await server.app.respond(request)
+            await client.apply(_deployment("web"), field_manager="kubectl")
             sys.setprofile(None)
-            if response.status != 201:
-                raise SystemExit(f"the apply was refused: {response.body!r}")
-        finally:
-            await server.close()
+            await client.close()
     return calls
+
+
+def _is_in_background() -> bool:
+    """Return whether a task of the server runs that belongs to no request."""
+    task = asyncio.current_task()
+    return task is not None and getattr(task.get_coro(), "__qualname__", "") != HttpProtocol._respond.__qualname__
 
 
 def _module_of(frame: FrameType | None) -> str:
