@@ -40,6 +40,8 @@ from mooring.controllers.taint_eviction import index_by_node
 if TYPE_CHECKING:
     from mooring.controllers.programs.pods import ProgramPods
 
+_MAX_CONTAINERS_WITH_EVENTS = 25
+"""The recorder drops more events of one pod and reason; here they would use up the rate limit of other pods."""
 _EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
 _RETRY_SECONDS = 10.0
 _NO_SPEC = PodSpec()
@@ -196,7 +198,7 @@ class SimulatedPodController(Controller):
         if step.event == "Rejected" and step.status is not None:
             events.append(("Warning", step.status["reason"], step.status["message"]))
         else:
-            for container in pod.spec.containers:
+            for container in pod.spec.containers[:_MAX_CONTAINERS_WITH_EVENTS]:
                 events += _build_container_events(pod, step.event, container.name, container.image)
         for kind, reason, note in events:
             if self._events.take(self.clock.monotonic()):
