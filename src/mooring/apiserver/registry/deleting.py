@@ -151,7 +151,11 @@ class Deletion(Write, eq=False):
 
 
 class LastUpdate(Write, eq=False):
-    """Two writes in one: updates an object and then deletes it, in one transaction unless a quota counts it."""
+    """Two writes in one: updates an object and then deletes it.
+
+    Both are committed together, except where the deletion must see the committed update: the executor then commits the
+    update, and the deletion follows before the response.
+    """
 
     update: Update
     deletion: Deletion
@@ -175,16 +179,16 @@ class LastUpdate(Write, eq=False):
         try:
             options = deletion.options = deletion.options or deletion.read()
             if update.options.dry_run or options.dry_run or _requires_version(options):
-                return await self._one_by_one()
+                return replace(first, respond=partial(self._delete_after, first))
             if kv is None or first.charge is not None or _removes_object(first):
-                return await self._one_by_one()
+                return replace(first, respond=partial(self._delete_after, first))
             stored_at = JUST_WRITTEN if first.puts else kv.mod_revision
             after = KeyValue(kv.key, first.value, kv.create_revision, stored_at)
             last = await deletion.draft_of(after, options)
         except errors.StatusError as error:
             return replace(first, respond=partial(_respond_with_rejection, first, error))
         if last.charge is not None:
-            return await self._one_by_one()
+            return replace(first, respond=partial(self._delete_after, first))
         has_warnings = call.warnings or deletion.call.warnings
         may_repeat = _removes_object(last) and not has_warnings and _may_repeat(options, deletion.call.request)
         if template is not None and may_repeat:
@@ -199,14 +203,13 @@ class LastUpdate(Write, eq=False):
 
         return Draft((*first.puts, *last.puts), respond, settle=last.settle, value=last.value)
 
-    async def _one_by_one(self) -> Draft:
-        """Commit the update, then return the draft that deletes the object, for the executor to commit."""
-        done = await self.update.writing.writer.execute_one(self.update)
+    async def _delete_after(self, first: Draft, revisions: Sequence[int]) -> ResponsePair:
+        """Delete the object after its update was committed; return both responses."""
+        done = cast("Response", await first.respond(revisions))
         try:
-            draft = await self.deletion.draft()
+            return ResponsePair(done, await self.update.writing.writer.execute_one(self.deletion))
         except errors.StatusError as error:
-            return Draft((), partial(_respond_to_both, done, error))
-        return replace(draft, respond=partial(_respond_to_both, done, draft))
+            return ResponsePair(done, error)
 
 
 def _may_repeat(options: DeleteOptions, request: Request) -> bool:
@@ -225,10 +228,6 @@ def _removes_object(draft: Draft) -> bool:
 
 async def _respond_with_rejection(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> ResponsePair:
     return ResponsePair(cast("Response", await first.respond(revisions)), error)
-
-
-async def _respond_to_both(done: Response, last: Draft | errors.StatusError, revisions: Sequence[int]) -> ResponsePair:
-    return ResponsePair(done, cast("Response", await last.respond(revisions)) if isinstance(last, Draft) else last)
 
 
 class Deleting:

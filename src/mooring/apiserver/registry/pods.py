@@ -29,9 +29,8 @@ from mooring.apiserver.registry.views import respond
 from mooring.apiserver.registry.writes import Draft, Write, Writer
 from mooring.apiserver.registry.writing import run, takes_long
 from mooring.constraints import disruption_budgets
-from mooring.store.kv import Event, KeyValue, Put
+from mooring.store.kv import KeyValue, Put
 
-_ATTEMPTS = 20
 _MAX_DISRUPTED = 2000
 _SUCCESS = Status(kind="Status", api_version="v1", status="Success", code=201)
 
@@ -64,6 +63,48 @@ class BindingWrite(Write, eq=False):
 
     def give_up(self) -> Exception:
         return errors.conflict("pods", self.binding.metadata.name if self.binding is not None else "")
+
+
+class _Disruption(Write, eq=False):
+    """A write of an eviction: takes one disruption from the pod's budget, or marks the pod as a disruption target."""
+
+    pods: "Pods"
+    max_attempts = 20
+    """Many evictions may use one budget at the same time."""
+
+
+class _BudgetUse(_Disruption, eq=False):
+    """A write that takes one allowed disruption from the budget of a pod, if it has one that applies."""
+
+    pod: Pod
+    dry_run: bool
+
+    async def draft(self) -> Draft:
+        found = await self.pods.budget_of(self.pod)
+        if found is None or _is_unhealthy_and_may_go(self.pod, found[2]):
+            return Draft((), partial(_respond, self.call))
+        kv, stored, budget = found
+        put = Put(kv.key, stored.encode(self.pods.take_disruption(budget, self.pod)), expect=kv.mod_revision)
+        return Draft(() if self.dry_run else (put,), partial(_respond, self.call))
+
+
+class _TargetMark(_Disruption, eq=False):
+    """A write that sets the condition `DisruptionTarget` of a pod to be evicted, which gives the reason."""
+
+    async def draft(self) -> Draft:
+        call = self.call
+        kv = await self.context.find(call)
+        pod = await self.pods.decode(call, kv)
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="EvictionByEvictionAPI",
+            message="Eviction API: evicting",
+            last_transition_time=times.to_seconds(self.context.clock.now()),
+        )
+        pod.status.conditions = [*(each for each in pod.status.conditions if each.type != condition.type), condition]
+        value = await run(partial(call.stored.encode, pod), is_long=takes_long(call, len(kv.value)))
+        return Draft((Put(kv.key, value, expect=kv.mod_revision),), partial(_respond, call))
 
 
 class Pods:
@@ -107,15 +148,15 @@ class Pods:
         # Policies and webhooks see the eviction, but not the deletion that follows.
         await self._context.admit(call, CREATE, eviction, None, kind=self._context.scheme.hub_of(Eviction))
         kv = await self._context.find(call)
-        pod = await self._decode_pod(call, kv)
+        pod = await self.decode(call, kv)
         self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
         check_preconditions(call, pod, options)
         if options.preconditions is not None:
             options.preconditions.resource_version = None  # the condition below changes it
         if not _needs_no_budget(pod):
-            await self._take_from_budget(call, pod, dry_run=dry_run)
+            await self._writer.execute_one(_BudgetUse(self._context, call, self, pod, dry_run))
         if not dry_run and pod.metadata.deletion_timestamp is None:
-            await self._mark_disruption_target(call)
+            await self._writer.execute_one(_TargetMark(self._context, call, self))
         await self._writer.execute_one(self._deleting.admitted_deletion(call, options))
         return respond(call, codec.encode(_SUCCESS), 201)
 
@@ -133,23 +174,10 @@ class Pods:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         return eviction
 
-    async def _decode_pod(self, call: Call, kv: KeyValue) -> Pod:
+    async def decode(self, call: Call, kv: KeyValue) -> Pod:
         return await run(partial(call.stored.decode_as, Pod, kv), is_long=takes_long(call, len(kv.value)))
 
-    async def _take_from_budget(self, call: Call, pod: Pod, *, dry_run: bool) -> None:
-        for _ in range(_ATTEMPTS):
-            found = await self._budget_of(pod)
-            if found is None:
-                return
-            kv, stored, budget = found
-            if _is_unhealthy_and_may_go(pod, budget):
-                return
-            put = Put(kv.key, stored.encode(self._take_disruption(budget, pod)), expect=kv.mod_revision)
-            if dry_run or isinstance(await self._context.store.write(put), Event):
-                return
-        raise errors.conflict("pods", call.name)
-
-    async def _budget_of(self, pod: Pod) -> tuple[KeyValue, Stored, PodDisruptionBudget] | None:
+    async def budget_of(self, pod: Pod) -> tuple[KeyValue, Stored, PodDisruptionBudget] | None:
         stored = self._context.stored_kind(self._context.scheme.hub_of(PodDisruptionBudget))
         found = []
         for kv in (await self._context.store.range(stored.prefix_of(pod.metadata.namespace))).items:
@@ -160,7 +188,7 @@ class Pods:
             raise errors.internal_error(disruption_budgets.TOO_MANY_BUDGETS)
         return found[0] if found else None
 
-    def _take_disruption(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
+    def take_disruption(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
         """Return a budget with one allowed disruption fewer; raise TooManyRequests if it has none left."""
         status, name = budget.status, budget.metadata.name
         if status.observed_generation < budget.metadata.generation:
@@ -177,25 +205,6 @@ class Pods:
         taken.status.disruptions_allowed -= 1
         taken.status.disrupted_pods[pod.metadata.name] = times.to_seconds(self._context.clock.now())
         return taken
-
-    async def _mark_disruption_target(self, call: Call) -> None:
-        """Set the condition `DisruptionTarget` of the pod to be evicted, which gives the reason."""
-        for _ in range(_ATTEMPTS):
-            kv = await self._context.find(call)
-            pod = await self._decode_pod(call, kv)
-            condition = PodCondition(
-                type="DisruptionTarget",
-                status="True",
-                reason="EvictionByEvictionAPI",
-                message="Eviction API: evicting",
-                last_transition_time=times.to_seconds(self._context.clock.now()),
-            )
-            others = [each for each in pod.status.conditions if each.type != condition.type]
-            pod.status.conditions = [*others, condition]
-            value = await run(partial(call.stored.encode, pod), is_long=takes_long(call, len(kv.value)))
-            put = Put(kv.key, value, expect=kv.mod_revision)
-            if isinstance(await self._context.store.write(put), Event):
-                return
 
 
 async def _respond(call: Call, _: Sequence[int]) -> Response:

@@ -25,9 +25,6 @@ from mooring.apiserver.registry.views import view_for
 from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
 
-_ATTEMPTS = 10
-"""The maximum number of times a write is tried. Each conflict means that another writer made progress."""
-
 
 class ResponsePair(msgspec.Struct, frozen=True):
     """The responses to an update and a deletion that a batch requested as one write."""
@@ -84,6 +81,8 @@ class Write(msgspec.Struct, eq=False):
     """The operation that policies and webhooks match."""
     reads_stored: ClassVar[bool] = True
     """Whether the change depends on the stored object, which another server may have changed."""
+    max_attempts: ClassVar[int] = 10
+    """The maximum number of times a write is tried. Each conflict means that another writer made progress."""
     context: HandlerContext
     call: Call
 
@@ -134,7 +133,7 @@ class Writer:
         outcomes: dict[int, Outcome] = {}
         open_: Sequence[int] = range(len(writes))
         reads_stored = any(map(_reads_stored, writes))
-        for _ in range(_ATTEMPTS):
+        for _ in range(max((write.max_attempts for write in writes), default=0)):
             if reads_stored:
                 await self._context.store.revision()  # once for all writes: this server may be stale
             drafts = await self._drafts(writes, open_, outcomes)
