@@ -12,7 +12,7 @@ from mooring.admission.policy.evaluation import ConditionError, build_variables
 from mooring.admission.policy.matching import MatcherIndex
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.extension.webhooks.admission import CompiledWebhook, compile_webhooks
+from mooring.apiserver.extension.webhooks.step import CompiledWebhook, compile_webhooks
 
 
 class CalledWebhook(NamedTuple):

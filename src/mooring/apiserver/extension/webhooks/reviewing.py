@@ -1,7 +1,7 @@
 """Build the AdmissionReview that is sent to a webhook, and validate the one it responds with.
 
 `build_review` uses the first version that both sides support. A malformed response is a `WebhookError` with
-kube-apiserver's message; a refusal is a `WebhookResponse` that does not allow the request. Called by ``admission.py``.
+kube-apiserver's message; a refusal is a `WebhookResponse` that does not allow the request. Called by ``step.py``.
 """
 
 import base64
