@@ -111,14 +111,14 @@ def _group_writes(request: Request, writes: Sequence[Write]) -> Iterator[tuple[l
     singles: dict[_PartKey, list[int]] = {}
     for index, write in enumerate(writes):
         if write.rows:
-            yield [(index, number) for number in range(len(write.rows))], _batch_of_rows(request, write)
+            yield [(index, number) for number in range(len(write.rows))], _make_batch(request, [write])
             continue
         collection, subresource = _split_path(write.path)
         ends = write.then_delete != NOTHING
         key = (write.method, collection, subresource, write.query, write.content_type, write.accept, ends)
         singles.setdefault(key, []).append(index)
     for indexes in singles.values():
-        yield [(index, 0) for index in indexes], _batch_of_singles(request, [writes[index] for index in indexes])
+        yield [(index, 0) for index in indexes], _make_batch(request, [writes[index] for index in indexes])
 
 
 def _is_collection(path: str) -> bool:
@@ -140,40 +140,34 @@ def _split_path(path: str) -> tuple[str, str]:
     return "/".join(parts[: at + 1]), parts[at + 2] if len(parts) > at + 2 else ""
 
 
-def _batch_of_rows(batch: Request, write: Write) -> Batch:
-    end = f"/{write.subresource}" if write.subresource else ""
-    first = _request(batch, write, write.path)
-    if write.method == "POST" and not write.subresource:
-        return Batch([replace(first, row=row, audit_annotations={}) for row in write.rows])
-    requests = [
-        replace(first, path=f"{write.path}/{row.name}{end}", row=row, audit_annotations={}) for row in write.rows
-    ]
-    if write.then_delete == NOTHING:
-        return Batch(requests)
-    deletion = _deletion(first, write.then_delete)
-    deletions = [
-        replace(deletion, path=f"{write.path}/{row.name}", row=Row(row.name, row.uid), audit_annotations={})
-        for row in write.rows
-    ]
+def _make_batch(batch: Request, writes: Sequence[Write]) -> Batch:
+    """Return the requests of some writes, one for each row where a write has rows, and the deletions after them."""
+    requests: list[Request] = []
+    deletions: list[Request] = []
+    for write in writes:
+        first = _request(batch, write)
+        subresource = write.subresource or _split_path(write.path)[1]
+        end = f"/{subresource}" if subresource else ""
+        is_create = write.method == "POST" and not subresource
+        paths = (write.path if is_create else f"{write.path}/{row.name}{end}" for row in write.rows)
+        made = [
+            replace(first, path=path, row=row, audit_annotations={})
+            for path, row in zip(paths, write.rows, strict=True)
+        ]
+        requests += made or [first]
+        if write.then_delete != NOTHING:
+            deletion = _deletion(first, write.then_delete)
+            for each in made or [first]:
+                row = Row(each.row.name, each.row.uid) if each.row is not None else None
+                path = each.path.removesuffix(end)
+                deletions.append(replace(deletion, path=path, row=row, audit_annotations={}))
     return Batch(requests, deletions=deletions)
 
 
-def _batch_of_singles(batch: Request, writes: Sequence[Write]) -> Batch:
-    requests = [_request(batch, write, write.path) for write in writes]
-    if writes[0].then_delete == NOTHING:
-        return Batch(requests)
-    end = f"/{subresource}" if (subresource := _split_path(writes[0].path)[1]) else ""
-    deletions = [
-        replace(_deletion(request, write.then_delete), path=write.path.removesuffix(end))
-        for request, write in zip(requests, writes, strict=True)
-    ]
-    return Batch(requests, deletions=deletions)
-
-
-def _request(batch: Request, write: Write, path: str) -> Request:
+def _request(batch: Request, write: Write) -> Request:
     return Request(
         method=write.method,
-        path=path,
+        path=write.path,
         query=parse_qs(write.query, keep_blank_values=True) if write.query else {},
         headers={"user-agent": batch.user_agent, "content-type": write.content_type, "accept": write.accept},
         body=b"" if write.body == NOTHING else bytes(write.body),
@@ -184,7 +178,7 @@ def _request(batch: Request, write: Write, path: str) -> Request:
 
 def _deletion(update: Request, options: msgspec.Raw) -> Request:
     headers = {**update.headers, "content-type": JSON}
-    return replace(update, method="DELETE", query={}, headers=headers, body=bytes(options), audit_annotations={})
+    return replace(update, method="DELETE", query={}, headers=headers, body=bytes(options))
 
 
 def _to_write_result(response: Response) -> WriteResult:
