@@ -74,28 +74,16 @@ class WebhookConvertedStored(Stored):
                 self._converted.put((value, kind), codec.encode(normalize(of_own(tree, kind.type))))
 
     async def encode_with_webhook(self, obj: Resource) -> bytes:
-        own = self._encode_unconverted(obj)
-        if self.storage is self.hub:
-            return own
-        await self.prepare([own], self.storage)
-        return self._convert(own, self.storage)
+        await self.prepare([self._encode_as(obj, self.hub)], self.storage)
+        return self.encode(obj)
 
     def encode(self, obj: Resource) -> bytes:
-        own = self._encode_unconverted(obj)
+        own = self._encode_as(obj, self.hub)
         return own if self.storage is self.hub else self._convert(own, self.storage)
 
     def decode(self, value: bytes, revision: int) -> Resource:
-        if self._find_stored_version(value) is self.hub:
-            return super().decode(value, revision)
-        obj = codec.decode_own(self._convert(value, self.hub), self.hub.type)
-        obj.metadata.resource_version = str(revision)
-        return obj
-
-    def _encode_unconverted(self, obj: Resource) -> bytes:
-        version, obj.metadata.resource_version = obj.metadata.resource_version, ""
-        own = codec.encode(obj)
-        obj.metadata.resource_version = version
-        return own
+        is_own = self._find_stored_version(value) is self.hub
+        return super().decode(value if is_own else self._convert(value, self.hub), revision)
 
     def _convert(self, value: bytes, kind: Kind) -> bytes:
         if self._find_stored_version(value) is kind:

@@ -74,8 +74,11 @@ class Stored:
 
     def encode(self, obj: Resource) -> bytes:
         """Return the stored JSON of an object of the newest version."""
+        return self._encode_as(obj, self.storage)
+
+    def _encode_as(self, obj: Resource, kind: Kind) -> bytes:
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
-        value = codec.encode(self._scheme.convert(obj, self.storage))
+        value = codec.encode(self._scheme.convert(obj, kind))
         obj.metadata.resource_version = version
         return value
 

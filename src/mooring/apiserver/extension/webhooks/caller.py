@@ -10,10 +10,10 @@ a kube-proxy.) Failures are `WebhookError`s with kube-apiserver's messages (``fa
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mooring.api import core_v1
+from mooring.api import admissionregistration_v1, apiextensions_v1, core_v1
 from mooring.api.discovery_v1 import EndpointSlice
 from mooring.apiserver.extension.webhooks.failures import WebhookError, make_status_error, make_unreachable_error
 from mooring.apiserver.registry.objects import Objects
@@ -29,25 +29,8 @@ _HTTPS = 443
 _SERVICE_LABEL = "kubernetes.io/service-name"
 
 
-class ServiceReference(Protocol):
-    """The Service of a webhook (namespace, name, path, port), as configurations of all API groups declare it."""
-
-    namespace: str
-    name: str
-    path: str | None
-    port: int | None
-
-
-class ClientConfig(Protocol):
-    """The URL or Service of a webhook and its authority, as configurations of all API groups declare them."""
-
-    @property
-    def url(self) -> str | None: ...
-    @property
-    def service(self) -> ServiceReference | None: ...
-    @property
-    def ca_bundle(self) -> bytes: ...
-
+ClientConfig = admissionregistration_v1.WebhookClientConfig | apiextensions_v1.WebhookClientConfig
+"""The URL or Service of a webhook and its authority, for admission or for conversion."""
 
 Addresses = Callable[[str, str, int], Awaitable[Sequence[tuple[str, int]]]]
 """A function that returns the ready addresses for a Service's namespace, name and port; it raises WebhookError."""
