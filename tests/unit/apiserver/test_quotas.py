@@ -13,6 +13,8 @@ import pytest
 
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
 from etcd_servers import EtcdServers
+from mooring.api.meta_v1 import Resource
+from mooring.apiserver.registry.stored import Stored
 from mooring.store.errors import DiskFull
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Conflict, Event, Put, Store, Write
@@ -158,6 +160,25 @@ async def test_usage_that_a_user_has_overwritten_is_counted_again(counted_api: A
     await asyncio.sleep(0.01)
     api.clock.advance(400)
     await counted_as(api, {"configmaps": "1"})
+
+
+async def test_objects_of_which_a_quota_knows_only_the_number_are_not_decoded(
+    api: ApiCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        assert (await api.post(CONFIG_MAPS, config_map(f"c{number}"))).code == 201
+    await api.post(QUOTAS, quota({"count/configmaps": "9"}))
+    decoded: list[str] = []
+    decode = Stored.decode
+
+    def noted(stored: Stored, value: bytes, revision: int) -> Resource:
+        decoded.append(stored.hub.kind)
+        return decode(stored, value, revision)
+
+    monkeypatch.setattr(Stored, "decode", noted)
+    async with counting(api):
+        assert await counted(api) == {"count/configmaps": "3"}
+    assert "ConfigMap" not in decoded
 
 
 async def test_what_was_never_counted_is_refused_with_the_error_text_of_kubernetes(api: ApiCaller) -> None:

@@ -73,13 +73,6 @@ class Quota(msgspec.Struct):
         return None
 
 
-class _NamespaceLock(asyncio.Lock):
-    """The lock by which this server's writes of a namespace's quotas do not conflict with each other."""
-
-    is_crowded = False
-    """Whether the last transaction committed several writes, so that the next write waits to be batched as well."""
-
-
 class _QuotaUpdate(NamedTuple):
     """The write of a quota's new status, and the quota as it is after that."""
 
@@ -97,7 +90,7 @@ class QuotaAccounting:
         self._cache = decoded
         self._waiting: dict[str, list[_QueuedWrite]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._locks: BoundedCache[str, _NamespaceLock] = BoundedCache(_MAX_LOCKS)
+        self._locks: BoundedCache[str, asyncio.Lock] = BoundedCache(_MAX_LOCKS)
         self.to_recount: set[str] = set()
         """Namespaces whose quotas ``recount.py`` must recount; "" for all of them."""
         self.recount_requested = asyncio.Event()
@@ -110,23 +103,11 @@ class QuotaAccounting:
     async def write(self, write: Write, change: enforcement.Change) -> Outcome:
         """Commit an admitted write with the new usage of its quotas; raise Forbidden if one is exceeded."""
         entry, namespace = _QueuedWrite(write, change), (change.new or change.old or Resource()).metadata.namespace
-        lock = self.lock_of(namespace)
-        if namespace in self._tasks or lock.locked() or lock.is_crowded:
-            self._waiting.setdefault(namespace, []).append(entry)
-            self._start_committing(namespace)
-            return await entry.done
-        try:  # no other write waits, so no task is needed
-            async with lock:
-                await self._commit(namespace, [entry])
-        finally:
-            self._start_committing(namespace)
-        return await entry.done
-
-    def _start_committing(self, namespace: str) -> None:
-        """Start a task that commits a namespace's queued writes, unless one runs or none is queued."""
-        if namespace in self._waiting and namespace not in self._tasks:
+        self._waiting.setdefault(namespace, []).append(entry)
+        if namespace not in self._tasks:
             task = asyncio.create_task(self._commit_waiting(namespace), name=f"quotas of {namespace}")
             self._tasks[namespace] = task
+        return await entry.done
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
         """Raise Forbidden if quotas would refuse a write, for a dry run; nothing is charged."""
@@ -169,11 +150,11 @@ class QuotaAccounting:
 
     # -- taking turns
 
-    def lock_of(self, namespace: str) -> "_NamespaceLock":
+    def lock_of(self, namespace: str) -> asyncio.Lock:
         """Return the lock that this server holds while it writes quotas of a namespace; avoids conflicts."""
         lock = self._locks.get(namespace)
         if lock is None:
-            lock = _NamespaceLock()
+            lock = asyncio.Lock()
             self._locks.put(namespace, lock)
         return lock
 
@@ -184,10 +165,8 @@ class QuotaAccounting:
                 batch = _first_batch(waiting)
                 taken = set(map(id, batch))
                 self._waiting[namespace] = [entry for entry in waiting if id(entry) not in taken]
-                lock = self.lock_of(namespace)
-                lock.is_crowded = len(batch) > 1
                 try:
-                    async with lock:
+                    async with self.lock_of(namespace):
                         await self._commit(namespace, batch)
                 except Exception as error:
                     for entry in batch:

@@ -7,7 +7,7 @@ task of ``server.py``. If several servers share a store, all count and the first
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from mooring.admission.accounting.enforcement import is_in_scope, is_usage_counted
@@ -147,9 +147,6 @@ class Recount:
         for evaluator, stored, items in objects:
             names = evaluator.select_counted_resources(quota.spec.hard)
             add_usage(used, dict.fromkeys(names, ZERO))
-            if type(evaluator) is Evaluator[Any]:
-                add_usage(used, self._count_usage(quota, evaluator, names, len(items)))
-                continue
             for place, kv in enumerate(items):
                 if kv.key not in known or known[kv.key][0] != kv.mod_revision:
                     known[kv.key] = (kv.mod_revision, _usage_of(quota, evaluator, stored, kv))
@@ -167,15 +164,8 @@ class Recount:
             if evaluator is not None and any(map(evaluator.counts_resource, quota.spec.hard)):
                 yield evaluator, stored
 
-    @staticmethod
-    def _count_usage(quota: ResourceQuota, evaluator: Evaluator[Any], names: Iterable[str], number: int) -> Usage:
-        """Return a quota's usage by `number` objects of a kind that it only counts; empty if out of scope."""
-        if not is_in_scope(quota.spec, evaluator, quota):
-            return {}
-        one = evaluator.compute_usage(quota)
-        return {name: one[name] * number for name in names if name in one}
-
 
 def _usage_of(quota: ResourceQuota, evaluator: Evaluator[Any], stored: Stored, kv: KeyValue) -> Usage:
-    obj = stored.decode(kv.value, kv.mod_revision)
+    """Return how much of a quota an object uses; objects of a kind that quotas only count are not decoded."""
+    obj = quota if type(evaluator) is Evaluator else stored.decode(kv.value, kv.mod_revision)
     return evaluator.compute_usage(obj) if is_in_scope(quota.spec, evaluator, obj) else {}
