@@ -5,16 +5,15 @@ rules of its own release. So users in the group `system:nodes` get objects lower
 the current taints and labels of the node. Stored objects, their resourceVersions and the responses to other users are
 unchanged.
 
-`HandlerContext` calls `NodeLowering.renderer_for` for every request. The bytes of most objects show that they use no
-new operator; these are sent as stored. Lowered values are cached by revision and by the taints and labels that matter,
-so that similar nodes share them. When a change of a node's taints or labels changes how its pods are lowered, no event
-is sent: kubelets check pods when these arrive, or after a list when the kubelet starts. docs/real-nodes.md has the
-consequences.
+`HandlerContext` calls `renderer_for` for every request. The bytes of most objects show that they use no new
+operator; these are sent as stored. Lowered values are cached by the revisions of the object and of the node. When a
+change of a node's taints or labels changes how its pods are lowered, no event is sent: kubelets check pods when these
+arrive, or after a list when the kubelet starts. docs/real-nodes.md has the consequences.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -32,7 +31,7 @@ from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue, Store
 
 if TYPE_CHECKING:
-    from mooring.constraints.lowering.for_node import NodeDependencies, NodeProperties
+    from mooring.constraints.lowering.for_node import NodeProperties
     from mooring.constraints.options import ConstraintOptions
 
 # `mooring.constraints.lowering` imports the CEL engine, so it is imported when the first object needs it.
@@ -49,9 +48,10 @@ class NodeLowering:
         self._store = store
         self._options = options
         self._decoded = decoded
-        self._dependencies: BoundedCache[_Version, NodeDependencies | Literal[False]] = BoundedCache(_MAX_ENTRIES)
-        """The taints and labels that a lowered object depends on; False if equal for all nodes."""
-        self._lowered: BoundedCache[tuple[_Version, Hashable], bytes] = BoundedCache(_MAX_ENTRIES)
+        self._is_plain: BoundedCache[_Version, bool] = BoundedCache(_MAX_ENTRIES)
+        """Whether an object uses no new operator, so that it is equal for all nodes."""
+        self._lowered: BoundedCache[tuple[_Version, str, int], bytes] = BoundedCache(_MAX_ENTRIES)
+        """Lowered objects by version, the node's name and the node's revision."""
 
     def renderer_for(self, request: Request, stored: Stored) -> "Renderer":
         """Return the renderer for a request: one that lowers objects if the user is a node, else `stored`."""
@@ -63,26 +63,23 @@ class NodeLowering:
 
     def lower_all(self, stored: Stored, node: str, items: Iterable[KeyValue]) -> list[KeyValue]:
         """Return stored objects for a node, with operators that its kubelet does not know rewritten (lowered)."""
-        properties: NodeProperties | None = None
-        keys: dict[NodeDependencies, Hashable] = {}
+        owner = self._find_node(node)
+        node_revision = owner.mod_revision if owner is not None else 0
         result: list[KeyValue] = []
         for kv in items:
             version = kv.mod_revision, hash(kv.value)
-            dependencies = self._dependencies.get(version)
-            if dependencies is None:
-                dependencies = self._find_dependencies(stored, kv.value)
-                self._dependencies.put(version, dependencies)
-            if dependencies is False:
+            is_plain = self._is_plain.get(version)
+            if is_plain is None:
+                is_plain = not json_bytes.has_new_operators(kv.value)
+                self._is_plain.put(version, is_plain)
+            if is_plain:
                 result.append(kv)
                 continue
-            properties = properties or self._properties_of(node)
-            key = keys.get(dependencies)
-            if key is None:
-                key = keys[dependencies] = dependencies.cache_key(properties)
-            found = self._lowered.get((version, key))
+            key = (version, node, node_revision)
+            found = self._lowered.get(key)
             if found is None:
                 found = self.lower(stored, node, kv.value)
-                self._lowered.put((version, key), found)
+                self._lowered.put(key, found)
             result.append(structs.replace(kv, value=found))
         return result
 
@@ -99,18 +96,14 @@ class NodeLowering:
             lowered = for_node.lower_volume(obj, properties, self._constraints)
         return value if lowered is obj else stored.encode(lowered)
 
-    def _find_dependencies(self, stored: Stored, value: bytes) -> "NodeDependencies | Literal[False]":
-        if not json_bytes.has_new_operators(value):
-            return False
-        from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
-
-        return for_node.find_dependencies(_decode(stored, value), self._constraints)
+    def _find_node(self, name: str) -> KeyValue | None:
+        return self._store.peek(f"{ROOT}nodes/{name}")
 
     def _properties_of(self, name: str) -> "NodeProperties":
         """Return a node's current taints and labels, which lowering depends on; empty if it is missing."""
         from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
 
-        kv = self._store.peek(f"{ROOT}nodes/{name}")
+        kv = self._find_node(name)
         return for_node.NodeProperties((), {}) if kv is None else self._decoded.get(kv, _node_properties)
 
     @cached_property

@@ -9,8 +9,7 @@ matches less, never more.
     tolerations.py  `lower_tolerations`: `Equal` tolerations for the taints of a node, or of a cluster
     terms.py        `Constraint`: the unsupported part of a node selector term, its label key, whether a node matches;
                     `lower_term`: a term for the cluster, `term_of_known_values`: one for cluster autoscalers
-    for_node.py     `lower_pod`, `lower_volume`: whole objects for one node, where every result is known already;
-                    `find_dependencies`: the node properties that the result depends on, for shared caches
+    for_node.py     `lower_pod`, `lower_volume`: whole objects for one node, where every result is known already
 
 Used by the API server (for kubelets), the bridge (stock clusters) and `mooring bridge convert`. All functions take
 `options`, the control plane's gates (a disabled feature never matches), and `known`, the reader's features.

@@ -5,8 +5,8 @@ node matches it; otherwise the whole term becomes one that no node matches. The 
 term. Used by the API server when a node reads pods and volumes.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -20,7 +20,7 @@ from mooring.api.core_v1 import (
     PodSpec,
     Taint,
 )
-from mooring.constraints.lowering.support import STOCK, common_features, is_unsupported, needs_lowering
+from mooring.constraints.lowering.support import STOCK, common_features, needs_lowering
 from mooring.constraints.lowering.terms import LABEL_PREFIX, constraint_of, replace_unsupported, requirement
 from mooring.constraints.lowering.tolerations import lower_tolerations
 from mooring.constraints.options import ConstraintOptions
@@ -38,54 +38,6 @@ class NodeProperties(msgspec.Struct, frozen=True):
     labels: Mapping[str, str]
     known: ConstraintOptions = STOCK
     """The new features that the node declares to support."""
-
-
-class NodeDependencies(NamedTuple):
-    """The node properties that the lowered form of an object depends on; used as a cache key."""
-
-    taints: bool
-    """Whether the node's taints matter."""
-    times: bool
-    """Whether the taints' `timeAdded` matters."""
-    labels: tuple[str, ...] | None
-    """The label keys that matter; None for all."""
-
-    def cache_key(self, node: NodeProperties) -> Hashable:
-        """Return a cache key: equal for nodes for which the object is lowered to the same result."""
-        taints = [
-            (taint.key, taint.value, taint.effect, taint.time_added if self.times else None)
-            for taint in (node.taints if self.taints else ())
-        ]
-        keys = sorted(node.labels) if self.labels is None else self.labels
-        return (*taints,), (*((key, node.labels.get(key)) for key in keys),), node.known
-
-
-def find_dependencies(obj: Pod | PersistentVolume, options: ConstraintOptions) -> NodeDependencies:
-    """Return the node properties that lowering the object depends on."""
-    tolerations = [entry for entry in obj.spec.tolerations if is_unsupported(entry)] if isinstance(obj, Pod) else []
-    labels: set[str] | None = set()
-    for term in _terms(obj):
-        constraint = constraint_of(term, options)
-        if constraint is not None and labels is not None:
-            labels = None if constraint.reads is None else labels | set(constraint.reads)
-    return NodeDependencies(
-        taints=bool(tolerations),
-        times=any(entry.expression for entry in tolerations),
-        labels=None if labels is None else tuple(sorted(labels)),
-    )
-
-
-def _terms(obj: Pod | PersistentVolume) -> Iterator[NodeSelectorTerm]:
-    if isinstance(obj, PersistentVolume):
-        if obj.spec.node_affinity and obj.spec.node_affinity.required:
-            yield from obj.spec.node_affinity.required.node_selector_terms
-        return
-    affinity = obj.spec.affinity and obj.spec.affinity.node_affinity
-    if affinity:
-        required = affinity.required_during_scheduling_ignored_during_execution
-        yield from required.node_selector_terms if required else ()
-        for entry in affinity.preferred_during_scheduling_ignored_during_execution:
-            yield entry.preference
 
 
 def lower_pod(pod: Pod, node: NodeProperties, options: ConstraintOptions) -> Pod:
