@@ -57,17 +57,17 @@ class PkiError(Exception):
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """A certificate and its private key, as files and as PEM."""
+    """A certificate and its private key, as files and as PEM; the certificate also decoded."""
 
     certificate_file: Path
     key_file: Path
     certificate: bytes
     key: bytes
+    decoded: x509.Certificate
 
-
-class _Loaded(msgspec.Struct, frozen=True):
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
+    @property
+    def private_key(self) -> ec.EllipticCurvePrivateKey:
+        return _read_key(self.key_file)
 
 
 class Pki:
@@ -81,15 +81,22 @@ class Pki:
     @property
     def authority(self) -> KeyPair:
         """Return certificate and key of the authority; create them if they are missing or expire soon."""
-        self._authority()
-        return self._read_pair("ca")
+        found = self._load_pair("ca")
+        if found and not self._ends_soon(found.decoded, AUTHORITY_LIFE):
+            return found
+        if found and self._is_shared:
+            if logs.once(("authority", self.directory)):
+                life = f"from {found.decoded.not_valid_before_utc} to {found.decoded.not_valid_after_utc}"
+                log.warning("The certificate authority is good %s: replace it on all servers together", life)
+            return found
+        if found:
+            log.warning("The certificate authority expires soon and was replaced: clients need new certificates")
+        return self._make_authority("ca", "mooring-ca")
 
     @property
     def proxy_authority(self) -> KeyPair:
         """Return the authority that signs front proxies' certificates; these may name the user they act for."""
-        if self._load_pair("front-proxy-ca") is None:
-            self._write_pair("front-proxy-ca", self._new_authority("mooring-front-proxy-ca"))
-        return self._read_pair("front-proxy-ca")
+        return self._load_pair("front-proxy-ca") or self._make_authority("front-proxy-ca", "mooring-front-proxy-ca")
 
     def server(self, addresses: Sequence[str] = ()) -> KeyPair:
         """Return the server's certificate and key, for this machine's names and `addresses`; reissue if needed."""
@@ -106,20 +113,17 @@ class Pki:
 
     def sign_request(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
         """Sign a certificate request (only its names and key are used); return the certificate in PEM."""
-        authority = self._authority()
-        until = min(self._clock.now() + life, authority.certificate.not_valid_after_utc)
+        authority = self.authority
+        until = min(self._clock.now() + life, authority.decoded.not_valid_after_utc)
+        builder = self._certificate_builder(request.parsed.subject, authority, request.parsed.public_key(), until)
         purposes = [_PURPOSES[usage] for usage in usages if usage in _PURPOSES]
         names = [_make_general_name(name) for name in (*request.dns_names, *request.addresses)]
-        subject, key = request.parsed.subject, request.parsed.public_key()
         alternative = x509.SubjectAlternativeName(names) if names else None
-        certificate = self._sign(
-            authority, self._certificate_builder(subject, authority, key, until), usages, purposes, alternative
-        )
-        return certificate.public_bytes(serialization.Encoding.PEM)
+        return _sign(authority, builder, usages, purposes, alternative).public_bytes(serialization.Encoding.PEM)
 
-    def signing_key(self, name: str = "sa") -> ec.EllipticCurvePrivateKey:
-        """Return the private key in a file that signs service account tokens; create it if missing."""
-        path = self.directory / f"{name}.key"
+    def signing_key(self) -> ec.EllipticCurvePrivateKey:
+        """Return the private key that signs service account tokens; create it if missing."""
+        path = self.directory / "sa.key"
         if path.exists():
             return _read_key(path)
         key = _generate_key()
@@ -128,25 +132,10 @@ class Pki:
 
     def fingerprints(self) -> dict[str, str]:
         """Return fingerprints of the keys, by file, that all servers of a cluster share; create missing keys."""
-        keys = {"ca.key": self._authority().key, "sa.key": self.signing_key()}
+        keys = {"ca.key": self.authority.private_key, "sa.key": self.signing_key()}
         return {file: _fingerprint(key) for file, key in keys.items()}
 
-    def _authority(self) -> _Loaded:
-        found = self._load_pair("ca")
-        if found and not self._ends_soon(found.certificate, AUTHORITY_LIFE):
-            return found
-        if found and self._is_shared:
-            if logs.once(("authority", self.directory)):
-                life = f"from {found.certificate.not_valid_before_utc} to {found.certificate.not_valid_after_utc}"
-                log.warning("The certificate authority is good %s: replace it on all servers together", life)
-            return found
-        if found:
-            log.warning("The certificate authority expires soon and was replaced: clients need new certificates")
-        made = self._new_authority("mooring-ca")
-        self._write_pair("ca", made)
-        return made
-
-    def _new_authority(self, common_name: str) -> _Loaded:
+    def _make_authority(self, file: str, common_name: str) -> KeyPair:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         key = _generate_key()
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
@@ -156,40 +145,19 @@ class Pki:
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         )
-        return _Loaded(builder.sign(key, hashes.SHA256()), key)
+        return self._write_pair(file, builder.sign(key, hashes.SHA256()), key)
 
     def _load_or_issue(
         self, file: str, subject: x509.Name, purpose: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None
     ) -> KeyPair:
         """Return a stored certificate and key; issue new ones if missing, expiring or for other names."""
-        authority = self._authority()
+        authority = self.authority
         found = self._load_pair(file)
-        if not (found and self._is_still_valid(found.certificate, authority.certificate, subject, names)):
-            key = _generate_key()
-            builder = self._certificate_builder(subject, authority, key.public_key(), self._clock.now() + LIFE)
-            certificate = self._sign(authority, builder, ["digital signature"], [purpose], names)
-            self._write_pair(file, _Loaded(certificate, key))
-        return self._read_pair(file)
-
-    @staticmethod
-    def _sign(
-        authority: _Loaded,
-        builder: x509.CertificateBuilder,
-        usages: Collection[str],
-        purposes: Sequence[x509.ObjectIdentifier],
-        names: x509.SubjectAlternativeName | None,
-    ) -> x509.Certificate:
-        """Add the extensions of a leaf certificate to a builder, and return the signed certificate."""
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
-        builder = (
-            builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_make_key_usage(usages), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-            .add_extension(issuer, critical=False)
-        )
-        if names:
-            builder = builder.add_extension(names, critical=False)
-        return builder.sign(authority.key, hashes.SHA256())
+        if found and self._is_still_valid(found.decoded, authority.decoded, subject, names):
+            return found
+        key = _generate_key()
+        builder = self._certificate_builder(subject, authority, key.public_key(), self._clock.now() + LIFE)
+        return self._write_pair(file, _sign(authority, builder, ["digital signature"], [purpose], names), key)
 
     def _is_still_valid(
         self,
@@ -215,13 +183,13 @@ class Pki:
         return not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - life / 10
 
     def _certificate_builder(
-        self, subject: x509.Name, issuer: _Loaded | None, key: CertificatePublicKeyTypes, until: datetime
+        self, subject: x509.Name, issuer: KeyPair | None, key: CertificatePublicKeyTypes, until: datetime
     ) -> x509.CertificateBuilder:
         """Return a builder of a certificate without extensions; without an issuer, a self-signed one."""
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
-            .issuer_name(issuer.certificate.subject if issuer else subject)
+            .issuer_name(issuer.decoded.subject if issuer else subject)
             .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._clock.now() - _TOLERANCE)
@@ -230,7 +198,7 @@ class Pki:
 
     # -- files
 
-    def _load_pair(self, name: str) -> _Loaded | None:
+    def _load_pair(self, name: str) -> KeyPair | None:
         certificate_file, key_file = self._paths_of(name)
         if not (certificate_file.exists() and key_file.exists()):
             return None
@@ -238,16 +206,14 @@ class Pki:
         key = _read_key(key_file)
         if certificate.public_key() != key.public_key():
             raise PkiError(f"{certificate_file} and {key_file} do not belong together: remove both to make new ones")
-        return _Loaded(certificate, key)
+        return KeyPair(certificate_file, key_file, certificate_file.read_bytes(), key_file.read_bytes(), certificate)
 
-    def _write_pair(self, name: str, made: _Loaded) -> None:
-        certificate_file, key_file = self._paths_of(name)
-        write_private(key_file, _encode_key(made.key))
-        write_private(certificate_file, made.certificate.public_bytes(serialization.Encoding.PEM))
-
-    def _read_pair(self, name: str) -> KeyPair:
-        certificate_file, key_file = self._paths_of(name)
-        return KeyPair(certificate_file, key_file, certificate_file.read_bytes(), key_file.read_bytes())
+    def _write_pair(self, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+        pem = certificate.public_bytes(serialization.Encoding.PEM)
+        made = KeyPair(*self._paths_of(name), pem, _encode_key(key), certificate)
+        write_private(made.key_file, made.key)
+        write_private(made.certificate_file, made.certificate)
+        return made
 
     def _paths_of(self, name: str) -> tuple[Path, Path]:
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"
@@ -269,6 +235,26 @@ def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
         with suppress(OSError):
             draft.unlink()
         raise PkiError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _sign(
+    authority: KeyPair,
+    builder: x509.CertificateBuilder,
+    usages: Collection[str],
+    purposes: Sequence[x509.ObjectIdentifier],
+    names: x509.SubjectAlternativeName | None,
+) -> x509.Certificate:
+    """Add the extensions of a leaf certificate to a builder, and return the signed certificate."""
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.private_key.public_key())
+    builder = (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_make_key_usage(usages), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+        .add_extension(issuer, critical=False)
+    )
+    if names:
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(authority.private_key, hashes.SHA256())
 
 
 def _make_key_usage(usages: Collection[str]) -> x509.KeyUsage:
