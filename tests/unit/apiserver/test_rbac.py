@@ -311,6 +311,14 @@ async def test_no_user_grants_rights_that_they_do_not_have(call: Caller) -> None
     )
 
 
+async def test_an_object_named_like_the_wildcard_gives_no_right_on_others(call: Caller) -> None:
+    await _bind(call, "jane", "admin", "default")
+    rules = [{**READ_NODES, "resourceNames": ["*"]}]
+    await call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "star"}, "rules": rules})
+    await _bind(call, "jane", "star")
+    assert (await _write_role(call.as_user("jane"), {**READ_NODES, "resourceNames": ["n1"]})).status == 403
+
+
 @pytest.mark.parametrize(
     ("content_type", "patch"),
     [
