@@ -27,7 +27,7 @@ from mooring.apiserver.registry.stored import ROOT
 from mooring.store.kv import Store
 
 _ALLOWED: Final = ""
-_Rule = Callable[["NodeAuthorizer", str, Attributes], str | None]
+_Rule = Callable[["NodeAuthorizer", str, Attributes], str]
 """A rule for a node and an action: returns "" if the action is allowed, otherwise the reason why not."""
 _NOT_MINE: Final = "no relationship found between node '{}' and this object"
 _OWN_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
@@ -53,10 +53,10 @@ class NodeAuthorizer:
         if node is None:
             return self._others.authorize(user, attributes)
         why = self._refusal(node, attributes)
-        if why is None or why == _ALLOWED:
+        if why == _ALLOWED:
             return Decision(True, "the Node authorizer")
         decision = self._others.authorize(user, attributes)
-        return decision if decision.allowed or not why else Decision(False, why)
+        return decision if decision.allowed else Decision(False, why)
 
     def require_create(self, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
         """Raise Forbidden unless a user may create an object, for updates and applies that create it."""
@@ -71,7 +71,7 @@ class NodeAuthorizer:
     async def catch_up(self) -> None:
         await self._others.catch_up()
 
-    def _refusal(self, node: str, attributes: Attributes) -> str | None:
+    def _refusal(self, node: str, attributes: Attributes) -> str:
         rule = _RULES.get((attributes.group, attributes.resource)) if not attributes.path else None
         if rule:
             return rule(self, node, attributes)
@@ -196,26 +196,24 @@ class NodeAuthorizer:
     def _check_slice(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource:
             return "cannot authorize ResourceSlice subresources"
-        if attributes.verb == "create":
-            return _ALLOWED
-        if attributes.verb in {"list", "watch", "deletecollection"}:
-            if attributes.selected_node == node:
-                return _ALLOWED
-            return "can only list/watch/deletecollection resourceslices with nodeName field selector"
-        return self._check_pod_is_on_node(node, f"resourceslices/{attributes.name}")
+        many = ("list", "watch", "deletecollection")
+        return self._check_node_field(node, attributes, many, f"resourceslices/{attributes.name}")
 
     def _check_pod_certificate(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource:
             return "nodes may not access the status subresource of PodCertificateRequests"
-        if attributes.verb == "create":
-            return _ALLOWED
-        if attributes.verb in {"list", "watch"}:
-            if attributes.selected_node == node:
-                return _ALLOWED
-            return "can only list/watch podcertificaterequests with nodeName field selector"
-        if attributes.verb != "get":
+        if attributes.verb not in {*_READ, "create"}:
             return "nodes can only create and read PodCertificateRequests"
-        return self._check_pod_is_on_node(node, f"podcertificaterequests/{attributes.namespace}/{attributes.name}")
+        key = f"podcertificaterequests/{attributes.namespace}/{attributes.name}"
+        return self._check_node_field(node, attributes, ("list", "watch"), key)
+
+    def _check_node_field(self, node: str, attributes: Attributes, many: tuple[str, ...], key: str) -> str:
+        """Allow to create objects, and verbs on existing ones that name the node; `many` need a field selector."""
+        if attributes.verb == "create" or (attributes.verb in many and attributes.selected_node == node):
+            return _ALLOWED
+        if attributes.verb in many:
+            return f"can only {'/'.join(many)} {attributes.resource} with nodeName field selector"
+        return self._check_pod_is_on_node(node, key)
 
     def _check_pod_is_on_node(self, node: str, key: str) -> str:
         found = self._decode_stored(key)

@@ -66,14 +66,15 @@ class NodeRestriction:
         if node is None:
             _forbidden_error(obj, f'could not determine node from user "{user.username}"')
         match obj:
+            case Pod() if isinstance(old, Pod):
+                _check_pod(node, new, old, subresource)
             case Pod():
-                _check_pod(node, new, obj if old is None else old, subresource)
-                if new is not None and old is None:
-                    self._check_owner(node, obj)
+                _check_mirror_pod(node, obj)
+                self._check_owner(node, obj)
             case Node():
-                _check_node(node, new, old)
+                _check_node(node, obj, old)
             case PersistentVolumeClaim():
-                _check_claim(node, new, old, subresource)
+                _check_claim(node, obj, old, is_status=subresource == "status" and new is not None)
             case Lease():
                 if obj.metadata.namespace != NODE_LEASES:
                     _forbidden_error(obj, f'can only access leases in the "{NODE_LEASES}" system namespace')
@@ -142,15 +143,11 @@ def _token_refusal(user: UserInfo, request: TokenRequest, pod: Pod | None, audie
     return ""
 
 
-def _check_pod(node: str, new: Resource | None, old: Resource, subresource: str) -> None:
-    if not isinstance(old, Pod):
-        return
+def _check_pod(node: str, new: Resource | None, old: Pod, subresource: str) -> None:
     if new is None:
         deed = "evict" if subresource == "eviction" else "delete"
         if old.spec.node_name != node:
             _forbidden_error(old, f'node "{node}" can only {deed} pods with spec.nodeName set to itself')
-    elif new is old:
-        _check_mirror_pod(node, old)
     elif subresource != "status":
         _forbidden_error(old, f'unexpected operation "UPDATE", node "{node}" can only create and delete mirror pods')
     elif isinstance(new, Pod):
@@ -189,14 +186,10 @@ def _check_mirror_pod(node: str, pod: Pod) -> None:
         _forbidden_error(pod, f'node "{node}" can not create pods that reference {resource}')
 
 
-def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
-    obj = new or old
-    if not isinstance(obj, Node):
-        return
-    if obj.metadata.name != node:
-        _forbidden_error(obj, f'node "{node}" is not allowed to modify node "{obj.metadata.name}"')
-    if not isinstance(new, Node):
-        return
+def _check_node(node: str, new: Node, old: Resource | None) -> None:
+    """Raise Forbidden if a node may not write a Node; for a deletion, `new` is the deleted one."""
+    if new.metadata.name != node:
+        _forbidden_error(new, f'node "{node}" is not allowed to modify node "{new.metadata.name}"')
     before = old if isinstance(old, Node) else None
     if new.spec.config_source is not None and new.spec.config_source != (before and before.spec.config_source):
         _forbidden_error(new, f'node "{node}" is not allowed to set a configSource')
@@ -232,19 +225,12 @@ def _is_in_domain(domain: str, parent: str) -> bool:
     return domain == parent or domain.endswith(f".{parent}")
 
 
-def _check_claim(node: str, new: Resource | None, old: Resource | None, subresource: str) -> None:
-    claim = new or old
-    if claim is None:
-        return
-    if (
-        subresource != "status"
-        or not isinstance(new, PersistentVolumeClaim)
-        or not isinstance(old, PersistentVolumeClaim)
-    ):
-        _forbidden_error(claim, "may only update PVC status")
+def _check_claim(node: str, new: PersistentVolumeClaim, old: Resource | None, *, is_status: bool) -> None:
+    if not is_status or not isinstance(old, PersistentVolumeClaim):
+        _forbidden_error(new, "may only update PVC status")
     if _without_changeable_fields(new) != _without_changeable_fields(old):
         _forbidden_error(
-            claim, f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
+            new, f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
         )
 
 
