@@ -483,7 +483,9 @@ async def test_what_rbac_gives_to_a_node_it_may_do_besides(server: Server) -> No
 
 
 async def test_a_server_that_starts_takes_the_role_of_nodes_from_their_group() -> None:
-    [wanted] = [each for each in bootstrap_roles.cluster_role_bindings() if each.metadata.name == "system:node"]
+    [wanted] = [
+        each for each in bootstrap_roles.load_roles().cluster_role_bindings if each.metadata.name == "system:node"
+    ]
     group = Subject(kind="Group", api_group="rbac.authorization.k8s.io", name="system:nodes")
     own = Subject(kind="User", api_group="rbac.authorization.k8s.io", name="somebody")
     reference = RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="system:node")

@@ -371,7 +371,9 @@ async def test_a_binding_gives_away_its_roles_rights(call: Caller) -> None:
 
 
 def test_what_a_role_lacks_is_added_and_the_rest_stays() -> None:
-    wanted = next(role for role in bootstrap_roles.cluster_roles() if role.metadata.name == "system:basic-user")
+    wanted = next(
+        role for role in bootstrap_roles.load_roles().cluster_roles if role.metadata.name == "system:basic-user"
+    )
     own = _rule("get", "pods")
     current = ClusterRole(metadata=ObjectMeta(name="system:basic-user"), rules=[wanted.rules[0], own])
     assert add_missing(current, wanted)
@@ -380,7 +382,9 @@ def test_what_a_role_lacks_is_added_and_the_rest_stays() -> None:
 
 
 def test_who_wants_no_help_gets_none() -> None:
-    wanted = next(role for role in bootstrap_roles.cluster_roles() if role.metadata.name == "system:basic-user")
+    wanted = next(
+        role for role in bootstrap_roles.load_roles().cluster_roles if role.metadata.name == "system:basic-user"
+    )
     metadata = ObjectMeta(name="system:basic-user", annotations={bootstrap_roles.AUTO_UPDATE: "false"})
     assert not add_missing(ClusterRole(metadata=metadata), wanted)
 

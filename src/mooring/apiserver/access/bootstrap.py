@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from msgspec import structs
+
 from mooring.api.core_v1 import ConfigMap
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
@@ -25,14 +27,8 @@ T = TypeVar("T")
 
 async def bootstrap_rbac(resources: Resources) -> None:
     """Create missing bootstrap roles and bindings, and add rules and subjects that existing ones lack."""
-    everything: list[Resource] = [
-        *defaults.cluster_roles(),
-        *defaults.cluster_role_bindings(),
-        *defaults.roles(),
-        *defaults.role_bindings(),
-    ]
-    calls = LoopbackClient(resources)
-    await asyncio.gather(*(_create_or_complete(calls, obj) for obj in everything))
+    calls, everything = LoopbackClient(resources), structs.astuple(defaults.load_roles())
+    await asyncio.gather(*(_create_or_complete(calls, obj) for objects in everything for obj in objects))
 
 
 async def _create_or_complete(calls: LoopbackClient, wanted: Resource) -> None:

@@ -28,15 +28,17 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _READ = ("get", "list", "watch")
 
 
-class _RecordedRoles(msgspec.Struct):
+class Roles(msgspec.Struct):
+    """Roles and bindings, by kind as in the file."""
+
     cluster_roles: list[ClusterRole] = msgspec.field(name="ClusterRole")
     cluster_role_bindings: list[ClusterRoleBinding] = msgspec.field(name="ClusterRoleBinding")
     roles: list[Role] = msgspec.field(name="Role")
     role_bindings: list[RoleBinding] = msgspec.field(name="RoleBinding")
 
 
-def _load_recorded() -> _RecordedRoles:
-    return msgspec.json.decode(_FILE.read_bytes(), type=_RecordedRoles)
+def _load_recorded() -> Roles:
+    return msgspec.json.decode(_FILE.read_bytes(), type=Roles)
 
 
 def _rule(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
@@ -83,15 +85,19 @@ _ADDITIONAL_RULES = {
 """Rules that Mooring's components need in addition to the rules of Kubernetes' roles."""
 
 
-def cluster_roles() -> list[ClusterRole]:
-    found = {role.metadata.name: role for role in _load_recorded().cluster_roles}
+def load_roles() -> Roles:
+    """Return the initial roles and bindings of a cluster."""
+    recorded = _load_recorded()
+    roles = {role.metadata.name: role for role in recorded.cluster_roles}
     for name, rules in _ADDITIONAL_RULES.items():
-        found[name].rules += rules
-    for role in found.values():
+        roles[name].rules += rules
+    for role in roles.values():
         if role.aggregation_rule:  # written out too, so that people can read it
-            role.rules = list(_gather_rules(role, found.values()))
+            role.rules = list(_gather_rules(role, roles.values()))
     writes = PolicyRule(verbs=["post"], non_resource_urls=["/writes"])
-    return [*found.values(), ClusterRole(metadata=_metadata("mooring:write-groups"), rules=[writes])]
+    recorded.cluster_roles.append(ClusterRole(metadata=_metadata("mooring:write-groups"), rules=[writes]))
+    recorded.cluster_role_bindings += _additional_bindings()
+    return recorded
 
 
 def _gather_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
@@ -109,9 +115,8 @@ def node_rules() -> tuple[PolicyRule, ...]:
     return tuple(next(role.rules for role in _load_recorded().cluster_roles if role.metadata.name == "system:node"))
 
 
-def cluster_role_bindings() -> list[ClusterRoleBinding]:
+def _additional_bindings() -> list[ClusterRoleBinding]:
     return [
-        *_load_recorded().cluster_role_bindings,
         # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.
         _binding_of("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),
         _binding_of("mooring:node-autoapprove-bootstrap", f"{_REQUESTS}:nodeclient", _group(users.JOINING_NODES)),
@@ -120,14 +125,6 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
         _binding_of("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
         _binding_of("mooring:write-groups", "mooring:write-groups", _user(users.CONTROLLERS), _user(users.SCHEDULER)),
     ]
-
-
-def roles() -> list[Role]:
-    return _load_recorded().roles
-
-
-def role_bindings() -> list[RoleBinding]:
-    return _load_recorded().role_bindings
 
 
 def _binding_of(name: str, role: str, *subjects: Subject) -> ClusterRoleBinding:

@@ -4,9 +4,7 @@ As in Kubernetes, the author of a policy with a `paramKind` needs `get` on all o
 binding with a `paramRef` needs it on the objects that it names. Called for every written object (`context.Guard`).
 """
 
-import msgspec
-
-from mooring.api import errors, field_errors
+from mooring.api import codec, errors, field_errors
 from mooring.api.admissionregistration_v1 import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
@@ -20,6 +18,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.authz import Attributes, Authorizer
 from mooring.apiserver.messages import users
+from mooring.apiserver.registry.stored import ROOT
 from mooring.store.kv import Store
 
 _Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
@@ -83,9 +82,9 @@ class PolicyParameterChecks:
     def _param_kind(self, binding: _Binding) -> ParamKind | None:
         """Return the `paramKind` of a binding's policy; None if the policy is missing or has none."""
         is_validating = isinstance(binding, ValidatingAdmissionPolicyBinding)
-        plural = "validatingadmissionpolicies" if is_validating else "mutatingadmissionpolicies"
-        kv = self._store.peek(f"/registry/{plural}/{binding.spec.policy_name}")
-        return msgspec.json.decode(kv.value, type=_Stored).spec.param_kind if kv is not None else None
+        kind: type[_Policy] = ValidatingAdmissionPolicy if is_validating else MutatingAdmissionPolicy
+        kv = self._store.peek(f"{ROOT}{self._scheme.hub_of(kind).plural}/{binding.spec.policy_name}")
+        return codec.decode_own(kv.value, kind).spec.param_kind if kv is not None else None
 
     def _resource_of(self, kind: ParamKind) -> tuple[str, str]:
         """Return a kind's group and resource; `*` as resource if the kind is unknown."""
@@ -95,14 +94,6 @@ class PolicyParameterChecks:
 
     def _may_read(self, user: UserInfo, attributes: Attributes) -> bool:
         return self._authorizer.authorize(user, attributes).allowed
-
-
-class _StoredSpec(msgspec.Struct, rename="camel"):
-    param_kind: ParamKind | None = None
-
-
-class _Stored(msgspec.Struct):
-    spec: _StoredSpec = msgspec.field(default_factory=_StoredSpec)
 
 
 def _has_same_parameters(new: _Binding, old: Resource | None) -> bool:
