@@ -7,7 +7,7 @@ subresources that stream to nodes and containers, such as `log`, `exec` and `pro
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mooring.api.base import Object
 from mooring.api.kinds import GroupVersion, Kind, Subresource
@@ -119,18 +119,18 @@ class Operations:
     def _build_paths_of_kind(self, root: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
         collection = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
         if verbs := _supported_verbs(kind.verbs, "list", "create", "deletecollection"):
-            yield collection, self._build_path_item(kind, verbs, namespaced=kind.namespaced)
+            yield collection, self._build_path_item(kind, verbs)
         if kind.namespaced and "list" in kind.verbs:
             yield f"{root}/{kind.plural}", self._build_path_item(kind, ["list"], everywhere=True)
         if verbs := _supported_verbs(kind.verbs, "get", "update", "patch", "delete"):
-            yield f"{collection}/{{name}}", self._build_path_item(kind, verbs, namespaced=kind.namespaced, named=True)
+            yield f"{collection}/{{name}}", self._build_path_item(kind, verbs, named=True)
         for each in kind.subresources:
+            path = f"{collection}/{{name}}/{each.name}"
             if each.streams:
-                yield from self._build_stream_paths(kind, each, f"{collection}/{{name}}/{each.name}")
-                continue
-            verbs = _supported_verbs(each.verbs, "get", "create", "update", "patch")
-            item = self._build_path_item(kind, verbs, subresource=each, namespaced=kind.namespaced, named=True)
-            yield f"{collection}/{{name}}/{each.name}", item
+                yield from self._build_stream_paths(kind, each, path)
+            else:
+                verbs = _supported_verbs(each.verbs, "get", "create", "update", "patch")
+                yield path, self._build_path_item(kind, verbs, subresource=each, named=True)
 
     def _build_path_item(
         self,
@@ -138,61 +138,55 @@ class Operations:
         verbs: list[str],
         *,
         subresource: Subresource | None = None,
-        namespaced: bool = False,
         named: bool = False,
         everywhere: bool = False,
     ) -> Schema:
-        item: Schema = {}
-        for verb in verbs:
-            item[_VERBS[verb].method] = self._build_operation(kind, verb, subresource, namespaced, everywhere)
-        shared = [self._build_parameter("pretty", "query", _TEXT, _QUERY["pretty"][1])]
-        if named:
-            shared.insert(0, self._build_parameter("name", "path", _TEXT, f"The name of the {kind.kind}."))
-        if namespaced:
-            shared.insert(-1, self._build_parameter("namespace", "path", _TEXT, "The namespace of the object."))
-        return {**item, "parameters": shared}
+        operations = {_VERBS[verb].method: self._build_operation(kind, verb, subresource, everywhere) for verb in verbs}
+        places = self._build_path_parameters(kind, named=named, everywhere=everywhere)
+        pretty = self._build_parameter("pretty", "query", *_QUERY["pretty"])
+        return {**operations, "parameters": [*places, pretty]}
+
+    def _build_path_parameters(self, kind: Kind, *, named: bool = True, everywhere: bool = False) -> list[Schema]:
+        name = self._build_parameter("name", "path", _TEXT, f"The name of the {kind.kind}.")
+        namespace = self._build_parameter("namespace", "path", _TEXT, "The namespace of the object.")
+        return [*([name] if named else ()), *([namespace] if kind.namespaced and not everywhere else ())]
 
     def _build_stream_paths(self, kind: Kind, subresource: Subresource, path: str) -> Iterator[tuple[str, Schema]]:
-        shared = [self._build_parameter("name", "path", _TEXT, f"The name of the {kind.kind}.")]
-        if kind.namespaced:
-            shared.append(self._build_parameter("namespace", "path", _TEXT, "The namespace of the object."))
+        places = self._build_path_parameters(kind)
         query = [
             self._build_parameter(name, "query", *about) for name, about in _STREAM_QUERY[subresource.name].items()
         ]
-        yield path, {**self._build_connect_operations(kind, subresource), "parameters": [*shared, *query]}
+        yield path, {**self._build_connect_operations(kind, subresource), "parameters": [*places, *query]}
         if subresource.name == "proxy":
-            parameters = [*shared, self._build_parameter("path", "path", *_PROXIED)]
-            yield (
-                f"{path}/{{path}}",
-                {**self._build_connect_operations(kind, subresource, "WithPath"), "parameters": parameters},
-            )
+            operations = self._build_connect_operations(kind, subresource, "WithPath")
+            rest = self._build_parameter("path", "path", *_PROXIED)
+            yield f"{path}/{{path}}", {**operations, "parameters": [*places, rest]}
 
     def _build_connect_operations(self, kind: Kind, subresource: Subresource, suffix: str = "") -> Schema:
         """Return, by HTTP method, the operations of a subresource such as exec or proxy."""
-        v2, is_log = self._dialect is Dialect.V2, subresource.name == "log"
-        media_type = "text/plain" if is_log else "*/*"
-        body: Schema = {"schema": _TEXT} if v2 else {"content": {media_type: {"schema": _TEXT}}}
+        is_log = subresource.name == "log"
+        media_types = ("text/plain",) if is_log else ("*/*",)
         scope = "Namespaced" if kind.namespaced else ""
         item: Schema = {}
         for method in (_VERBS[verb].method for verb in subresource.verbs):
             begin = "readCoreV1" if is_log else f"connectCoreV1{method.capitalize()}"
+            answer = {"description": "OK", **self._build_content(_TEXT, media_types)}
             item[method] = {
                 "description": f"connect {method.upper()} requests to {subresource.name} of {kind.kind}",
                 "operationId": f"{begin}{scope}{kind.kind}{subresource.name.capitalize()}{suffix}",
                 "tags": ["core_v1"],
-                "responses": {"200": {"description": "OK", **body}, "401": {"description": "Unauthorized"}},
+                "responses": {"200": answer, "401": {"description": "Unauthorized"}},
                 "x-kubernetes-action": "get" if is_log else "connect",
                 "x-kubernetes-group-version-kind": gvk(kind.group_version, subresource.kind or kind.kind),
-                **({"consumes": ["*/*"], "produces": [media_type]} if v2 else {}),
             }
+            if self._dialect is Dialect.V2:
+                item[method] |= {"consumes": ["*/*"], "produces": [*media_types]}
         return item
 
-    def _build_operation(
-        self, kind: Kind, verb: str, subresource: Subresource | None, namespaced: bool, everywhere: bool
-    ) -> Schema:
+    def _build_operation(self, kind: Kind, verb: str, subresource: Subresource | None, everywhere: bool) -> Schema:
         shown, where = self._find_body_type(kind, subresource)
         name = subresource.kind or kind.kind if subresource else kind.kind
-        scope = "Namespaced" if namespaced else ""
+        scope = "Namespaced" if kind.namespaced and not everywhere else ""
         suffix = (subresource.name.capitalize() if subresource else "") + ("ForAllNamespaces" if everywhere else "")
         group = "".join(part.capitalize() for part in kind.group.removesuffix(".k8s.io").split(".")) or "Core"
         operation: Schema = {
@@ -204,15 +198,17 @@ class Operations:
             "x-kubernetes-group-version-kind": gvk(where, name),
         }
         self._add_body(operation, verb, shown, where, kind)
-        self._add_responses(operation, verb, self._response_schema(kind, verb, shown, where))
+        if verb in {"delete", "deletecollection"}:
+            answer = self._schemas.reference_type(Status, where)
+        else:
+            answer = self._reference_shown(kind, shown, where, is_list=verb == "list")
+        self._add_responses(operation, verb, answer)
         return operation
 
-    def _response_schema(self, kind: Kind, verb: str, shown: type[Object], where: GroupVersion) -> Schema:
-        if verb in {"delete", "deletecollection"}:
-            return self._schemas.reference_type(Status, where)
+    def _reference_shown(self, kind: Kind, shown: type[Object], where: GroupVersion, *, is_list: bool) -> Schema:
         if shown is kind.type and kind.custom:
-            return self._schemas.reference_custom_kind(kind, is_list=verb == "list")
-        return self._schemas.reference_type(kind.list_type if verb == "list" and kind.list_type else shown, where)
+            return self._schemas.reference_custom_kind(kind, is_list=is_list)
+        return self._schemas.reference_type(kind.list_type if is_list and kind.list_type else shown, where)
 
     def _find_body_type(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
         """Return the type that a path's requests and responses have, and its group and version."""
@@ -226,8 +222,7 @@ class Operations:
     def _add_body(self, operation: Schema, verb: str, shown: type[Object], where: GroupVersion, kind: Kind) -> None:
         media_types: Sequence[str] = _JSON
         if verb in {"create", "update"}:
-            own = kind.custom and shown is kind.type
-            schema = self._schemas.reference_custom_kind(kind) if own else self._schemas.reference_type(shown, where)
+            schema = self._reference_shown(kind, shown, where, is_list=False)
         elif verb == "patch":
             schema, media_types = self._schemas.reference_patch(), _PATCHES[:3] if kind.custom else _PATCHES
         elif verb in {"delete", "deletecollection"}:
@@ -240,20 +235,21 @@ class Operations:
             body: Schema = {"in": "body", "name": "body", "schema": schema}
             operation["parameters"].append({**body, "required": True} if required else body)
         else:
-            content = {media_type: {"schema": schema} for media_type in media_types}
-            operation["requestBody"] = {"content": content, "required": True} if required else {"content": content}
+            content = self._build_content(schema, media_types)
+            operation["requestBody"] = {**content, "required": True} if required else content
 
     def _add_responses(self, operation: Schema, verb: str, schema: Schema) -> None:
-        answers: dict[str, Any] = {}
         if self._dialect is Dialect.V2:
             operation["produces"] = [*_JSON]
-        for code in _VERBS[verb].codes:
-            if self._dialect is Dialect.V2:
-                answers[code] = {"description": _WORDS[code], "schema": schema}
-            else:
-                content = {media_type: {"schema": schema} for media_type in _JSON}
-                answers[code] = {"description": _WORDS[code], "content": content}
+        content = self._build_content(schema, _JSON)
+        answers = {code: {"description": _WORDS[code], **content} for code in _VERBS[verb].codes}
         operation["responses"] = {**answers, "401": {"description": "Unauthorized"}}
+
+    def _build_content(self, schema: Schema, media_types: Sequence[str]) -> Schema:
+        """Return the schema of a body; version 2 names the media types elsewhere."""
+        if self._dialect is Dialect.V2:
+            return {"schema": schema}
+        return {"content": {media_type: {"schema": schema} for media_type in media_types}}
 
     def _build_parameter(self, name: str, where: str, schema: dict[str, str], description: str) -> Schema:
         found: Schema = {"name": name, "in": where, "description": description}

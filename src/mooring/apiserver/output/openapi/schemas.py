@@ -26,7 +26,6 @@ _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _INT32 = 2**31 - 1
 PATCH = f"{_META}.Patch"
-STATUS = f"{_META}.Status"
 
 
 class Dialect(Enum):
@@ -53,7 +52,6 @@ class Schemas:
     def __init__(self, dialect: Dialect, kinds: Iterable[Kind]) -> None:
         self.definitions: dict[str, Schema] = {}
         self._dialect = dialect
-        self._pending: set[str] = set()
         self._kinds: dict[tuple[str, type], list[Kind]] = {}
         for kind in kinds:
             if kind.custom:
@@ -76,10 +74,9 @@ class Schemas:
     ) -> Schema:
         """Return a `$ref` to a type's schema, which is built and added to the document if it is missing."""
         name = self.name(cls, where)
-        if name not in self.definitions and name not in self._pending:
-            self._pending.add(name)
+        if name not in self.definitions:
+            self.definitions[name] = {}  # for types that refer to themselves
             self.definitions[name] = self._build_definition(name, cls, where)
-            self._pending.discard(name)
         return self._dialect.reference(name, description, default=default)
 
     def reference_custom_kind(self, kind: Kind, *, is_list: bool = False) -> Schema:
