@@ -1,6 +1,7 @@
 """The `scale` subresource: the replica count of an object, in one form for all kinds."""
 
-from typing import Any, Protocol, cast
+from collections.abc import Callable
+from typing import Any
 
 from mooring.api import codec, errors, field_errors, label_selector
 from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale
@@ -22,12 +23,6 @@ from mooring.apiserver.registry.writing import APPLY, Change, Plan, Projection, 
 
 _GROUP, _VERSION = "autoscaling", "v1"
 _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
-
-
-class _Scalable(Protocol):
-    metadata: ObjectMeta
-    spec: Any
-    status: Any
 
 
 class Scaling:
@@ -123,7 +118,7 @@ class Scaling:
         return await self._writing.writer.execute_one(write)
 
 
-def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:
+def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None) -> Scale:
     """Return an object's desired and actual replicas as a Scale; `paths` locate them in a custom object."""
     metadata = ObjectMeta(
         name=obj.metadata.name,
@@ -141,17 +136,15 @@ def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None)
     )
 
 
-def _replicas_of(obj: Resource, paths: CustomResourceSubresourceScale | None) -> int:
-    if isinstance(obj, Dynamic) and paths is not None:
-        return _replicas_at_path(obj, paths.spec_replicas_path)
-    return cast("_Scalable", obj).spec.replicas or 0
+def _replicas_of(obj: Any, paths: CustomResourceSubresourceScale | None) -> int:
+    return _replicas_at_path(obj, paths.spec_replicas_path) if paths is not None else obj.spec.replicas or 0
 
 
-def _scale_status(obj: Resource, paths: CustomResourceSubresourceScale | None) -> ScaleStatus:
-    if isinstance(obj, Dynamic) and paths is not None:
-        selector = value_at(obj.content, paths.label_selector_path) if paths.label_selector_path else ""
-        return ScaleStatus(replicas=_replicas_at_path(obj, paths.status_replicas_path), selector=str(selector or ""))
-    return ScaleStatus(replicas=cast("_Scalable", obj).status.replicas, selector=_selector_of(obj))
+def _scale_status(obj: Any, paths: CustomResourceSubresourceScale | None) -> ScaleStatus:
+    if paths is None:
+        return ScaleStatus(replicas=obj.status.replicas, selector=_selector_of(obj))
+    selector = value_at(obj.content, paths.label_selector_path) if paths.label_selector_path else ""
+    return ScaleStatus(replicas=_replicas_at_path(obj, paths.status_replicas_path), selector=str(selector or ""))
 
 
 def _replicas_at_path(obj: Dynamic, path: str) -> int:
@@ -164,18 +157,17 @@ def _scale_paths(kind: Kind) -> CustomResourceSubresourceScale | None:
     return subresources.scale if subresources else None
 
 
-def _selector_of(obj: Resource) -> str:
-    selector = cast("_Scalable", obj).spec.selector
+def _selector_of(obj: Any) -> str:
     if isinstance(obj, ReplicationController):
-        return str(label_selector.from_labels(selector or {}))
-    return str(label_selector.from_label_selector(selector))
+        return str(label_selector.from_labels(obj.spec.selector or {}))
+    return str(label_selector.from_label_selector(obj.spec.selector))
 
 
-def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Change:
+def _scaled_by(change: Callable[[Scale], Scale], paths: CustomResourceSubresourceScale | None) -> Change:
     """Return a function that changes an object's replicas as `change` changes its Scale."""
 
     def scaled(old: Resource) -> Resource:
-        scale: Scale = change(scale_of(old, paths))
+        scale = change(scale_of(old, paths))
         if paths is None:  # a custom kind has a schema for it
             _check_replicas(old.metadata.name, scale.spec.replicas)
         new = copy_of(old)
@@ -187,11 +179,11 @@ def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Cha
     return scaled
 
 
-def _set_replicas(obj: Resource, replicas: int, paths: CustomResourceSubresourceScale | None) -> None:
-    if isinstance(obj, Dynamic) and paths is not None:
+def _set_replicas(obj: Any, replicas: int, paths: CustomResourceSubresourceScale | None) -> None:
+    if paths is not None:
         obj.content = with_value(obj.content, paths.spec_replicas_path, replicas)
     else:
-        cast("_Scalable", obj).spec.replicas = replicas
+        obj.spec.replicas = replicas
 
 
 def _check_replicas(name: str, replicas: int) -> None:
