@@ -67,9 +67,9 @@ class SlowCalls:
     async def list(self, _: type[APIService]) -> list[APIService]:
         return []
 
-    async def create(self, service: APIService) -> None:
+    async def ensure(self, service: APIService) -> bool:
         self.begun.append(service.metadata.name)
-        await self.stored.wait()
+        return await self.stored.wait()
 
 
 async def test_a_client_that_looks_first_waits_for_one_write_of_all() -> None:

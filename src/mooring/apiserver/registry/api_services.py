@@ -5,7 +5,6 @@ does not proxy requests. ``requests/app.py`` calls it before requests for APISer
 """
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import suppress
 
 from mooring.api import apiregistration_v1, errors, times
@@ -73,19 +72,9 @@ class ApiServices:
             now = self._scheme.changes
             wanted = {each.metadata.name: each for each in self._desired_services()}
             found = {each.metadata.name: each for each in await self._calls.list(apiregistration_v1.APIService)}
-            gone = [found[name] for name in found.keys() - wanted.keys()]
-            await asyncio.gather(
-                *(
-                    _ignore_error(errors.AlreadyExists, self._calls.create(each))
-                    for name, each in wanted.items()
-                    if name not in found
-                ),
-                *(
-                    _ignore_error(errors.NotFound, self._calls.delete(each))
-                    for each in gone
-                    if AUTOMATIC in each.metadata.labels
-                ),
-            )
+            missing = [each for name, each in wanted.items() if name not in found]
+            gone = [each for name, each in found.items() if name not in wanted and AUTOMATIC in each.metadata.labels]
+            await asyncio.gather(*map(self._calls.ensure, missing), *map(self._delete_service, gone))
             self._kept = now
 
     async def mark_unavailable(self) -> None:
@@ -95,6 +84,10 @@ class ApiServices:
                 each.status = apiregistration_v1.APIServiceStatus(conditions=[self._make_unavailable_condition()])
                 with suppress(errors.Conflict, errors.NotFound):  # it has changed: the next request sets it
                     await self._calls.update(each, "status")
+
+    async def _delete_service(self, gone: apiregistration_v1.APIService) -> None:
+        with suppress(errors.NotFound):  # another server was first
+            await self._calls.delete(gone)
 
     def _desired_services(self) -> list[apiregistration_v1.APIService]:
         custom = {kind.group_version for kind in self._scheme.served if kind.custom}
@@ -111,12 +104,6 @@ class ApiServices:
             message="this server passes no requests on to other API servers",
             last_transition_time=times.to_seconds(self._clock.now()),
         )
-
-
-async def _ignore_error(done: type[errors.StatusError], write: Awaitable[None]) -> None:
-    """Await a write, ignoring one kind of error: the one which shows that another server was first."""
-    with suppress(done):
-        await write
 
 
 def _make_local_service(where: GroupVersion, *, is_custom: bool) -> apiregistration_v1.APIService:
