@@ -155,10 +155,8 @@ class ApiServer:
         decoded = DecodedCache()
         labels, decide = namespace_labels(self.store, decoded), make_decide(self._node_authorizer)
         admission_metrics = AdmissionMetrics(registry)
-        policies = self._policies = PolicyStep(self.store, self.scheme, decide, admission_metrics, decoded)
-        webhooks = self._webhook_step = WebhookStep(
-            self.store, self.scheme, caller, labels, decide, metrics=admission_metrics
-        )
+        policies = PolicyStep(self.store, self.scheme, decide, admission_metrics, decoded)
+        webhooks = WebhookStep(self.store, self.scheme, caller, labels, decide, metrics=admission_metrics)
         context = HandlerContext(
             self.store,
             self.scheme,
@@ -212,8 +210,8 @@ class ApiServer:
                 needs_create=versions.streams_need_create,
             ),
             definitions=Definitions(self.store, self.scheme, resources, clock),
-            policies=self._policies,
-            webhooks=self._webhook_step,
+            policies=policies,
+            webhooks=webhooks,
             api_services=ApiServices(LoopbackClient(resources), self.scheme, clock),
             audit=self._audit,
             paths=self._status_page_handlers(versions.status_pages),
@@ -240,25 +238,27 @@ class ApiServer:
         return str(failure) if failure else None
 
     async def _bootstrap_cluster(self) -> None:
-        self._start_task(self._authorizer.run(), "roles and bindings")
+        followers = {
+            "roles and bindings": self._authorizer,
+            "definitions of custom kinds": self.app.definitions,
+            "admission policies": self.app.policies,
+            "admission webhooks": self.app.webhooks,
+        }
+        for name, follower in followers.items():
+            self._start_task(follower.run(), name)
         self._start_task(self._follow_leases(), "leases of components")
         calls = LoopbackClient(self.app.resources)
         longest = self._config.kubelets.signing_duration
         signer = Signer(self.store, self.scheme, calls, self._pki, self._clock, longest=longest)
         self._start_task(signer.run(), "signing of certificates")
-        self._start_task(self.app.definitions.run(), "definitions of custom kinds")
-        self._start_task(self._policies.run(), "admission policies")
-        self._start_task(self._webhook_step.run(), "admission webhooks")
         await bootstrap(self.app.resources)
         await asyncio.gather(
             bootstrap_rbac(self.app.resources),
             self._repair.prepare(),
             publish_trust(calls, self.authority, self._pki.proxy_authority.certificate, self._clock.now()),
         )
-        await self._authorizer.wait_for_sync()
-        await self.app.definitions.wait_for_sync()
-        await self._policies.wait_for_sync()
-        await self._webhook_step.wait_for_sync()
+        for follower in followers.values():
+            await follower.wait_for_sync()
         self._start_task(self._repair.run(), "addresses of Services")
         self._start_task(Recount(self.app.resources.context).run(), "usage of quotas")
         flow_control = FlowControl(self.store, self.scheme, calls, self._clock)

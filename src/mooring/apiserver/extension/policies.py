@@ -68,6 +68,9 @@ class PolicyStep(KindsFollower):
         self.is_idle = not any(self._objects(name) for name in _KINDS if name.endswith("Binding"))
 
     def _rebuild_policies(self) -> None:
+        """Read all policies and bindings again if one has changed; compiled expressions of the others are kept."""
+        if not self._is_stale:
+            return
         from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - most servers have none
         from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
 
@@ -87,8 +90,7 @@ class PolicyStep(KindsFollower):
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
         if attributes.is_policy or attributes.operation == DELETE:
             return
-        if self._is_stale:
-            self._rebuild_policies()
+        self._rebuild_policies()
         if self._mutating:
             from mooring.apiserver.extension.patching import TreePatching  # noqa: PLC0415 - few servers need it
 
@@ -102,8 +104,7 @@ class PolicyStep(KindsFollower):
     async def validate(self, attributes: Attributes) -> None:
         if attributes.is_policy:
             return
-        if self._is_stale:
-            self._rebuild_policies()
+        self._rebuild_policies()
         if not self._validating:
             return
         await self._compile_matching(self._validating, attributes)
