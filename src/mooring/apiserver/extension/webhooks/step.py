@@ -152,52 +152,29 @@ class WebhookStep(KindsFollower):
             if match is None:
                 continue
             place = f"round_{int(reinvocation.is_second)}_index_{index}"
-            if await self._call_mutating_webhook(hook, attributes, match, place):
+            changed = False
+            try:
+                changed = await self._call_webhook(hook, attributes, match, ADMIT, f"{_FAILED_OPEN_MUTATION}/{place}")
+            finally:
+                record = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
+                attributes.audit_annotations[f"{_MUTATION}/{place}"] = json.dumps(record, separators=(",", ":"))
+            if changed:
                 reinvocation.record_change()
             if isinstance(hook.webhook, MutatingWebhook) and hook.webhook.reinvocation_policy == IF_NEEDED:
                 reinvocation.record_invocation(hook)
-
-    async def _call_mutating_webhook(
-        self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, place: str
-    ) -> bool:
-        """Call one mutating webhook and apply its patch to the object; return whether the object changed."""
-        changed = False
-
-        def handle_response(answer: WebhookResponse) -> None:
-            nonlocal changed
-            if answer.patch:
-                changed = _apply_patch(hook.name, attributes, match, answer.patch, answer.patch_type)
-
-        try:
-            await self._call_and_count(hook, attributes, match, ADMIT, handle_response)
-        except CallError as error:
-            self._handle_failure(hook, attributes, error, ADMIT, f"{_FAILED_OPEN_MUTATION}/{place}")
-        finally:
-            record = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
-            attributes.audit_annotations[f"{_MUTATION}/{place}"] = json.dumps(record, separators=(",", ":"))
-        return changed
 
     async def validate(self, attributes: Attributes) -> None:
         """Call the matching validating webhooks concurrently; if any refuse, raise the first's error in order."""
         hooks = self._find_candidates(attributes, mutating=False)
         matched = [(hook, match) for hook in hooks if (match := self._match_request(hook, attributes)) is not None]
+        place = f"{_FAILED_OPEN_VALIDATION}/round_0_index"
         calls = [
-            self._call_validating_webhook(hook, attributes, match, place) for place, (hook, match) in enumerate(matched)
+            self._call_webhook(hook, attributes, match, VALIDATING, f"{place}_{index}")
+            for index, (hook, match) in enumerate(matched)
         ]
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        for outcome in outcomes:
-            if outcome is not None:
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, BaseException):
                 raise outcome
-
-    async def _call_validating_webhook(
-        self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, place: int
-    ) -> None:
-        try:
-            await self._call_and_count(hook, attributes, match, VALIDATING, lambda _: None)
-        except CallError as error:
-            self._handle_failure(
-                hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}"
-            )
 
     def _find_candidates(self, attributes: Attributes, *, mutating: bool) -> list[CompiledWebhook]:
         """Return the webhooks whose rules may match; none for a write of webhook or policy configurations."""
@@ -214,26 +191,23 @@ class WebhookStep(KindsFollower):
             resource = attributes.resource
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None
 
-    async def _call_and_count(
-        self,
-        hook: CompiledWebhook,
-        attributes: Attributes,
-        match: RequestView,
-        type_: str,
-        handle_response: Callable[[WebhookResponse], None],
-    ) -> None:
-        """Call a webhook and count the call in metrics; pass a response that allows the request to `handle_response`.
+    async def _call_webhook(
+        self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, type_: str, failed_open: str
+    ) -> bool:
+        """Call a webhook, count the call, and apply the patch that it returns; return whether the object changed.
 
-        Raise the error of a refusal, or CallError if the call failed.
+        Raise the error of a refusal. If the call failed, either raise InternalError or annotate it as `failed_open`.
         """
         began, where = perf_counter(), (hook.name, type_, attributes.operation)
+        changed = False
         try:
             answer = await self._send_review(hook, attributes, match, mutating=type_ == ADMIT)
-            if answer.allowed:
-                handle_response(answer)
+            if answer.allowed and answer.patch:
+                changed = _apply_patch(hook.name, attributes, match, answer.patch, answer.patch_type)
         except CallError as error:
             self._record_call(where, began, error.code, "" if hook.ignores_failures else _CALLING)
-            raise
+            self._handle_failure(hook, attributes, error, type_, failed_open)
+            return False
         except errors.StatusError:
             self._record_call(where, began, 0, _INTERNAL)
             raise
@@ -242,6 +216,7 @@ class WebhookStep(KindsFollower):
             self._record_call(where, began, refused.status.code, _NO_ERROR)
             raise refused
         self._record_call(where, began, 200)
+        return changed
 
     async def _send_review(
         self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, *, mutating: bool
