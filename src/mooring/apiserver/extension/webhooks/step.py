@@ -4,8 +4,8 @@ Mutating webhooks are called one after the other, validating webhooks all at onc
 neither the store nor other requests wait. The response to a write of a configuration waits until this server uses it
 (`catch_up`).
 
-    CallError    the call failed or the response was invalid: the failure policy decides
-    StatusError  the request is refused: by a webhook, or because the webhook does not support dry run
+    WebhookError  the call failed or the response was invalid: the failure policy decides
+    StatusError   the request is refused: by a webhook, or because the webhook does not support dry run
 """
 
 import asyncio
@@ -54,14 +54,6 @@ _NO_ERROR, _CALLING, _INTERNAL = "no_error", "calling_webhook_error", "apiserver
 """The reasons of refused requests in kube-apiserver's metrics."""
 _FAILED_OPEN_VALIDATION = "failed-open.validating.webhook.admission.k8s.io"
 _DEFAULT_SECONDS = 10
-
-
-class CallError(Exception):
-    """A webhook call failed; the failure policy decides. It has a message for the client and a code for metrics."""
-
-    def __init__(self, name: str, why: str, code: int = 503) -> None:
-        super().__init__(f'failed calling webhook "{name}": {why}')
-        self.code = code
 
 
 class Caller(Protocol):
@@ -204,7 +196,7 @@ class WebhookStep(KindsFollower):
             answer = await self._send_review(hook, attributes, match, mutating=type_ == ADMIT)
             if answer.allowed and answer.patch:
                 changed = _apply_patch(hook.name, attributes, match, answer.patch, answer.patch_type)
-        except CallError as error:
+        except WebhookError as error:
             self._record_call(where, began, error.code, "" if hook.ignores_failures else _CALLING)
             self._handle_failure(hook, attributes, error, type_, failed_open)
             return False
@@ -221,18 +213,15 @@ class WebhookStep(KindsFollower):
     async def _send_review(
         self, hook: CompiledWebhook, attributes: Attributes, match: RequestView, *, mutating: bool
     ) -> WebhookResponse:
-        """Send an AdmissionReview to a webhook; return its validated response. Raise CallError."""
+        """Send an AdmissionReview to a webhook; return its validated response. Raise WebhookError."""
         if attributes.dry_run and not hook.allows_dry_run:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
-        prefix = ""
+        review = build_review(attributes, match, hook.webhook.admission_review_versions)
         try:
-            review = build_review(attributes, match, hook.webhook.admission_review_versions)
-            prefix = "failed to call webhook: "
             body = await self._caller.call(hook.webhook.client_config, review.body, seconds=hook.seconds)
-            prefix = ""
-            answer = read_response(body, review, mutating=mutating)
         except WebhookError as error:
-            raise CallError(hook.name, f"{prefix}{error}", error.code) from None
+            raise WebhookError(f"failed to call webhook: {error}", error.code) from None
+        answer = read_response(body, review, mutating=mutating)
         for key, value in answer.audit_annotations.items():
             attributes.audit_annotations.setdefault(f"{hook.name}/{key}", value)
         attributes.warnings.extend(answer.warnings)
@@ -245,28 +234,29 @@ class WebhookStep(KindsFollower):
         self._metrics.record_call(*where, perf_counter() - began, code, rejected=bool(refused))
 
     def _handle_failure(
-        self, hook: CompiledWebhook, attributes: Attributes, error: CallError, type_: str, annotation: str
+        self, hook: CompiledWebhook, attributes: Attributes, error: WebhookError, type_: str, annotation: str
     ) -> None:
         """Apply the failure policy to a failed call: raise InternalError, or continue and annotate it."""
-        fields = {"configuration": hook.configuration, "why": str(error)}
+        why = f'failed calling webhook "{hook.name}": {error}'
+        fields = {"configuration": hook.configuration, "why": why}
         if not hook.ignores_failures:
             log.warning("Failed calling a webhook, failing closed", extra={"fields": fields})
-            raise errors.internal_error(str(error))
+            raise errors.internal_error(why)
         log.warning("Failed calling a webhook, failing open", extra={"fields": fields})
         self._metrics.failed_open(hook.name, type_)
         attributes.audit_annotations[annotation] = hook.name
 
 
 def _apply_patch(name: str, attributes: Attributes, match: RequestView, patch: bytes, patch_type: str) -> bool:
-    """Apply a webhook's JSON patch to the object; return whether it changed. Raise CallError if it is unusable."""
+    """Apply a webhook's JSON patch to the object; return whether it changed. Raise WebhookError if it is unusable."""
     undecodable = "received undecodable patch in webhook response: "
     try:
         check_limits(patch)
         operations = parse_json(patch)
     except DecodeError as error:
-        raise CallError(name, f"{undecodable}{error}") from None
+        raise WebhookError(f"{undecodable}{error}") from None
     if not isinstance(operations, list):
-        raise CallError(name, f"{undecodable}a JSON patch is an array of operations")
+        raise WebhookError(f"{undecodable}a JSON patch is an array of operations")
     if not operations:
         return False
     before = attributes.object_tree(match.kind)
@@ -274,7 +264,7 @@ def _apply_patch(name: str, attributes: Attributes, match: RequestView, patch: b
         why = "attempted to modify the object, which is not supported for this operation"
         raise errors.internal_error(f'admission webhook "{name}" {why}')
     if patch_type != "JSONPatch":
-        raise CallError(name, f'unsupported patch type "{patch_type}"')
+        raise WebhookError(f'unsupported patch type "{patch_type}"')
     kind = attributes.scheme.kind(match.kind.api_version, match.kind.kind)
     if kind is None:
         raise errors.internal_error(f"no kind {match.kind.kind} is known in {match.kind.api_version}")
