@@ -9,7 +9,6 @@ one takes effect at once.
 """
 
 import base64
-import binascii
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ from mooring.api.authentication_v1 import BoundObjectReference, TokenRequest, To
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, ServiceAccount, Volume
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSIDriver
-from mooring.apiserver.access.nodes.restriction import check_token
+from mooring.apiserver.access.nodes.restriction import token_refusal
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.objects import Objects
@@ -93,9 +92,11 @@ class ServiceAccountTokens:
         if users.node_name(user):
             bound = request.spec.bound_object_ref
             pod = await self._objects.get(Pod, bound.name, namespace) if bound and bound.kind == "Pod" else None
-            check_token(user, request, name, pod, await audiences_of(pod, self._objects) if pod else set())
+            audiences = await audiences_of(pod, self._objects) if pod else set()
+            if refusal := token_refusal(user, request, pod, audiences):
+                raise errors.forbidden("serviceaccounts", name, refusal)
 
-    async def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> VerifiedToken | str:
+    async def verify(self, token: str, audiences: Sequence[str]) -> VerifiedToken | str:
         """Return a token's user and those of `audiences` it is for; if it is invalid, the reason as text."""
         claims = self._verified_claims(token)
         if isinstance(claims, str):
@@ -300,5 +301,5 @@ def base64url(content: bytes) -> str:
 def _decode_base64url(text: str) -> bytes:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise JwtError("a part of it is not base64url") from None

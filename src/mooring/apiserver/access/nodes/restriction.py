@@ -119,14 +119,8 @@ class NodeRestriction:
             _forbidden_error(pod, f"node {node} UID mismatch: expected {owner.uid} got {uid}")
 
 
-def check_token(user: UserInfo, request: TokenRequest, account: str, pod: Pod | None, audiences: Set[str]) -> None:
-    """Raise Forbidden if a node requests a token that none of its pods needs."""
-    refusal = _token_refusal(user, request, pod, audiences)
-    if refusal:
-        raise errors.forbidden("serviceaccounts", account, refusal)
-
-
-def _token_refusal(user: UserInfo, request: TokenRequest, pod: Pod | None, audiences: Set[str]) -> str:
+def token_refusal(user: UserInfo, request: TokenRequest, pod: Pod | None, audiences: Set[str]) -> str:
+    """Return why a node may not have a token, as none of its pods needs it; empty if it may."""
     bound, wanted = request.spec.bound_object_ref, request.spec.audiences
     if bound is None or bound.api_version != "v1" or bound.kind != "Pod" or not bound.name:
         return "node requested token not bound to a pod"
