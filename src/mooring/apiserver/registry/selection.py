@@ -32,7 +32,6 @@ _MAX_READERS = 1024
 _TREE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _MAY_BE_UNQUOTED = re.compile("|true|false|[-+.0-9].*", re.DOTALL)
 """Field values that stored JSON may have without quotes, or omit."""
-_COMMON_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
@@ -48,6 +47,7 @@ def _fields(*paths: str) -> dict[str, _FieldReader]:
     return {path: _FieldReader(path) for path in paths}
 
 
+_COMMON_FIELDS = _fields("metadata.name", "metadata.namespace")
 _POD = {
     **_fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
     **_fields("status.phase", "status.podIP", "status.nominatedNodeName"),
@@ -191,9 +191,9 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
         raise errors.bad_request(
             f"a selector may have at most {MAX_TERMS} terms, because each object is tried with each"
         )
-    known = _custom_fields(kind) if kind.custom else FIELDS.get((kind.group, kind.kind), {})
+    known = _fields_of(kind)
     for term in fields.terms:
-        if term.field not in known and term.field not in _COMMON_FIELDS:
+        if term.field not in known:
             raise errors.bad_request(f"field label not supported: {term.field}")
     return labels, fields
 
@@ -207,11 +207,7 @@ def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> _Rea
 @cache
 def _built_in_reader(kind: Kind) -> _Read:
     """Return a function that decodes the labels and selectable fields of a built-in kind's stored object."""
-    fields = {
-        "metadata.name": _FieldReader("metadata.name"),
-        "metadata.namespace": _FieldReader("metadata.namespace"),
-        **FIELDS.get((kind.group, kind.kind), {}),
-    }
+    fields = _fields_of(kind)
     paths = [path for field in fields.values() for path in (field.path, field.fallback) if path]
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_partial_type(["metadata.labels", *paths]))
     getters = {name: (_attribute_getter(field), field.default) for name, field in fields.items()}
@@ -224,18 +220,21 @@ def _built_in_reader(kind: Kind) -> _Read:
     return read
 
 
-def _custom_fields(kind: Kind) -> dict[str, str]:
-    given = kind.custom.version.selectable_fields if kind.custom else []
-    return {each.json_path.removeprefix("."): each.json_path for each in given}
+def _fields_of(kind: Kind) -> dict[str, _FieldReader]:
+    """Return all fields of a kind that selectors may name."""
+    if kind.custom:
+        own = _fields(*(each.json_path.removeprefix(".") for each in kind.custom.version.selectable_fields))
+        return {**_COMMON_FIELDS, **own}
+    return {**_COMMON_FIELDS, **FIELDS.get((kind.group, kind.kind), {})}
 
 
 def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
     """Return a function that decodes the labels and selectable fields of a custom object, converted if needed."""
-    fields = {"metadata.name": ".metadata.name", "metadata.namespace": ".metadata.namespace", **_custom_fields(kind)}
+    paths = {name: f".{field.path}" for name, field in _fields_of(kind).items()}
 
     def read(kv: KeyValue) -> _Selectable:
         tree = _TREE.decode(converted.render(kv.value, kv.mod_revision, kind) if converted else kv.value)
-        texts = {name: _field_as_text(value_at(tree, path), "") for name, path in fields.items()}
+        texts = {name: _field_as_text(value_at(tree, path), "") for name, path in paths.items()}
         return _Selectable(tree["metadata"].get("labels") or {}, texts)
 
     return read
