@@ -7,6 +7,7 @@ create succeeds, so that no two servers allocate the same address.
 import random
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import chain
 from uuid import uuid4
 
 from mooring.api import times
@@ -51,7 +52,7 @@ class ClusterAddresses:
         """Allocate a cluster IP that the Service requests; raise TakenError if it is not available."""
         address = ip_address(text)
         networks = self.networks(get_ip_family(address))
-        if not any(address in network and _is_allocatable(address, network) for network in networks):
+        if not any(_is_allocatable(address, network) for network in networks):
             raise TakenError("the provided network does not match the current range")
         if not await self._create_address(address, service, dry_run=dry_run):
             raise TakenError("provided IP is already allocated")
@@ -117,28 +118,17 @@ def _networks(cidrs: list[ServiceCIDR]) -> list[Network]:
     return list(dict.fromkeys(ip_network(text) for cidr in usable for text in cidr.spec.cidrs))
 
 
-def _allocatable_span(network: Network) -> tuple[int, int]:
-    """Return a network's first address that may be allocated, and the number of such addresses."""
-    count = network.num_addresses - (2 if network.version == 4 else 1)
-    return int(network.network_address) + 1, max(min(count, _LARGEST), 0)
-
-
 def _is_allocatable(address: Address, network: Network) -> bool:
-    first, _ = _allocatable_span(network)
-    last = int(network.broadcast_address) - (network.version == 4)
-    return first <= int(address) <= last
+    reserved = {network.network_address, network.broadcast_address if network.version == 4 else None}
+    return address in network and address not in reserved
 
 
 def _candidates(network: Network) -> Iterator[Address]:
     """Yield addresses to try: some random ones of the upper part, then all of it, then the lower part."""
-    first, count = _allocatable_span(network)
-    if not count:
+    count = min(network.num_addresses - (2 if network.version == 4 else 1), _LARGEST)
+    if count <= 0:
         return
-    kind = IPv4Address if network.version == 4 else IPv6Address
     lower = 0 if count <= 16 else min(max(16, count // 16), 256)
-    for _ in range(_GUESSES):
-        yield kind(first + random.randrange(lower, count))  # noqa: S311 - not a secret
-    for offset in range(lower, count):
-        yield kind(first + offset)
-    for offset in range(lower):
-        yield kind(first + offset)
+    guesses = (random.randrange(lower, count) for _ in range(_GUESSES))  # noqa: S311 - not a secret
+    for offset in chain(guesses, range(lower, count), range(lower)):
+        yield network[1 + offset]

@@ -9,7 +9,7 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import RangeAllocation
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.store.kv import Event, KeyValue, Put
+from mooring.store.kv import Event, Put
 
 NAME = "servicenodeports"
 _ATTEMPTS = 100
@@ -43,13 +43,12 @@ class NodePorts:
                 raise PortError(port, f"{why}{self.ports[0]}-{last}")
         async with self._lock:
             for _ in range(_ATTEMPTS):
-                kv = await self._context.store.get(self._key)
-                used = self.allocated_ports(kv)
+                revision, found, used = await self._read()
                 for port in wanted:
                     if port in used:
                         raise PortError(port, "provided port is already allocated")
                 others = self._choose_free_ports(used | set(wanted), number)
-                if dry_run or await self._write_allocation(kv, used | {*wanted, *others}):
+                if dry_run or await self._write(revision, found, used | {*wanted, *others}):
                     return others
         raise errors.too_many_requests("other servers change node ports all the time: try again", 1)
 
@@ -60,53 +59,40 @@ class NodePorts:
             return
         async with self._lock:
             while True:
-                kv = await self._context.store.get(self._key)
-                used = self.allocated_ports(kv)
-                if not used & gone or await self._write_allocation(kv, used - gone):
+                revision, found, used = await self._read()
+                if not used & gone or await self._write(revision, found, used - gone):
                     return
 
     async def replace(self, used: Collection[int]) -> None:
         """Write the set of allocated node ports into the stored bitmap, replacing it (repair)."""
-        kv = await self._context.store.get(self._key)
+        revision, found, now = await self._read()
         wanted = {port for port in used if port in self.ports}
-        if kv is None or self.allocated_ports(kv) != wanted or self._decode_allocation(kv).range != self._format_range:
-            await self._write_allocation(kv, wanted)
+        if not revision or now != wanted or found.range != self._format_range:
+            await self._write(revision, found, wanted)
 
     async def current(self) -> set[int]:
-        return self.allocated_ports(await self._context.store.get(self._key))
-
-    def allocated_ports(self, kv: KeyValue | None) -> set[int]:
-        """Return the allocated node ports."""
-        if kv is None:
-            return set()
-        found = self._decode_allocation(kv)
-        first = int(found.range.partition("-")[0] or 0)
-        bits = int.from_bytes(found.data, "little")
-        return {first + index for index in range(bits.bit_length()) if bits >> index & 1}
-
-    def _decode_allocation(self, kv: KeyValue) -> RangeAllocation:
-        return self._stored.decode_as(RangeAllocation, kv)
+        return (await self._read())[2]
 
     @property
     def _format_range(self) -> str:
         return f"{self.ports[0]}-{self.ports[-1]}"
 
-    async def _write_allocation(self, kv: KeyValue | None, used: Collection[int]) -> bool:
-        bits = sum(1 << (port - self.ports[0]) for port in used if port in self.ports)
-        hub = self._stored.hub
-        found = RangeAllocation(
-            kind=hub.kind,
-            api_version=hub.api_version,
-            metadata=self._decode_allocation(kv).metadata if kv else self._make_metadata(),
-            range=self._format_range,
-            data=bits.to_bytes(len(self.ports) // 8 + 1, "little"),
-        )
-        put = Put(self._key, self._stored.encode(found), expect=kv.mod_revision if kv else 0)
-        return isinstance(await self._context.store.write(put), Event)
+    async def _read(self) -> tuple[int, RangeAllocation, set[int]]:
+        """Return the revision of the stored bitmap, the object with it, and the ports; 0 and a new object if none."""
+        kv = await self._context.store.get(self._key)
+        if kv is None:
+            hub, now = self._stored.hub, times.to_seconds(self._context.clock.now())
+            meta = ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
+            return 0, RangeAllocation(kind=hub.kind, api_version=hub.api_version, metadata=meta), set()
+        found = self._stored.decode_as(RangeAllocation, kv)
+        first, bits = int(found.range.partition("-")[0] or 0), int.from_bytes(found.data, "little")
+        return kv.mod_revision, found, {first + index for index in range(bits.bit_length()) if bits >> index & 1}
 
-    def _make_metadata(self) -> ObjectMeta:
-        now = times.to_seconds(self._context.clock.now())
-        return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
+    async def _write(self, revision: int, found: RangeAllocation, used: Collection[int]) -> bool:
+        bits = sum(1 << (port - self.ports[0]) for port in used if port in self.ports)
+        found.range, found.data = self._format_range, bits.to_bytes(len(self.ports) // 8 + 1, "little")
+        put = Put(self._key, self._stored.encode(found), expect=revision)
+        return isinstance(await self._context.store.write(put), Event)
 
     def _choose_free_ports(self, used: Collection[int], number: int) -> list[int]:
         """Return random free node ports, rather upper ones: users choose lower ones. Raise InternalError if too few."""
