@@ -6,8 +6,7 @@ an annotation is atomic: a write replaces all of it.
 
 from collections.abc import Mapping
 from functools import cache, cached_property
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,6 +15,7 @@ from mooring.api.base import Merge, Object, is_required, merge_of
 from mooring.api.core_v1 import LocalObjectReference
 from mooring.api.dynamic import Dynamic
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.protobuf_table import strip_annotation
 from mooring.api.structural import Structural
 
 Shape = Literal["struct", "map", "list", "leaf"]
@@ -26,7 +26,7 @@ class MergeNode:
     """A node of a type's merge schema, for a field that is a struct, a map, a list, or a leaf replaced as a whole."""
 
     def __init__(self, annotation: Any, merge: Merge | None = None) -> None:
-        self._type = _strip_annotation(annotation)
+        self._type = strip_annotation(annotation)
         self.merge = merge
         self.shape: Shape = _shape_of_type(self._type)
         if self.shape == "list" and merge is None:
@@ -44,7 +44,7 @@ class MergeNode:
     def item(self) -> "MergeNode":
         """The merge schema of a list's items or a map's values."""
         inner = get_args(self._type)[-1]
-        bare = _strip_annotation(inner)
+        bare = strip_annotation(inner)
         own = bare.__merge__ if isinstance(bare, type) and issubclass(bare, Object) else None
         return MergeNode(inner, own)
 
@@ -147,16 +147,6 @@ def schema_of(object_type: type[Object]) -> MergeNode:
 @cache
 def _built_in(object_type: type[Object]) -> MergeNode:
     return MergeNode(object_type)
-
-
-def _strip_annotation(annotation: Any) -> Any:
-    """Return a type annotation reduced to its type: without `Annotated` and without None."""
-    if get_origin(annotation) is Annotated:
-        return _strip_annotation(get_args(annotation)[0])
-    if get_origin(annotation) in {Union, UnionType}:
-        options = [option for option in get_args(annotation) if option is not type(None)]
-        return _strip_annotation(options[0]) if len(options) == 1 else annotation
-    return annotation
 
 
 def _shape_of_type(bare: Any) -> Shape:
