@@ -104,7 +104,6 @@ class Pushed(ABC):
     The sink first gets `beginning`, then `follow` is called. The body can be iterated over instead.
     """
 
-    __slots__ = ("_pulled",)
     can_follow: bool
     """Whether the producer can push into a connection (`follow`)."""
     _pulled: AsyncGenerator[bytes, None] | None

@@ -137,25 +137,6 @@ class Watching:
 class Watch(Pushed):
     """One open watch: reads events from the store and writes those that match to its client."""
 
-    __slots__ = (
-        "_after",
-        "_call",
-        "_context",
-        "_deadline",
-        "_failure",
-        "_first",
-        "_key",
-        "_last_sent",
-        "_selection",
-        "_sink",
-        "_start",
-        "_timer",
-        "_view",
-        "_watcher",
-        "_watching",
-        "can_follow",
-    )
-
     def __init__(self, watching: Watching, call: Call, view: View, selection: Selection, start: _WatchStart) -> None:
         self._pulled = None
         self._watching = watching
