@@ -60,14 +60,12 @@ class Health:
             name = _OTHER_NAMES.get(parts[1], parts[1])
             if name not in checks:
                 raise errors.path_not_found()
-            return await _run_checks(name, {name: checks[name]}, (), verbose=request.flag("verbose"), single=True)
+            return await _run_checks(name, {name: checks[name]}, (), verbose=False)
         exclude = [_OTHER_NAMES.get(name, name) for name in request.query.get("exclude", ())]
         return await _run_checks(parts[0], checks, exclude, verbose=request.flag("verbose"))
 
 
-async def _run_checks(
-    name: str, checks: Mapping[str, Check], exclude: Sequence[str], *, verbose: bool, single: bool = False
-) -> Response:
+async def _run_checks(name: str, checks: Mapping[str, Check], exclude: Sequence[str], *, verbose: bool) -> Response:
     lines, failed = [], []
     for check, run in checks.items():
         if check in exclude:
@@ -86,7 +84,7 @@ async def _run_checks(
     lines += (f'warn: some health checks cannot be excluded: no matches for "{each}"' for each in unknown)
     if failed:
         return _text_response(500, "\n".join([*lines, f"{name} check failed", ""]))
-    if verbose and not single:
+    if verbose:
         return _text_response(200, "\n".join([*lines, f"{name} check passed", ""]))
     return _text_response(200, "ok")
 
