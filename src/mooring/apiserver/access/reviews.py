@@ -29,7 +29,6 @@ from mooring.api.authorization_v1 import (
     ResourceAttributes,
     ResourceRule,
     SelfSubjectAccessReview,
-    SelfSubjectAccessReviewSpec,
     SelfSubjectRulesReview,
     SubjectAccessReview,
     SubjectAccessReviewSpec,
@@ -79,15 +78,9 @@ class Reviews:
             ("", "serviceaccounts", "token"): self._issue_token,
             (_AUTHENTICATION, "tokenreviews", ""): self._handler(TokenReview, self._review_token),
             (_AUTHENTICATION, "selfsubjectreviews", ""): self._handler(SelfSubjectReview, self._identify_user),
-            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._handler(
-                SelfSubjectAccessReview, self._review_own_access
-            ),
-            (_AUTHORIZATION, "subjectaccessreviews", ""): self._handler(
-                SubjectAccessReview, self._review_access_of_user
-            ),
-            (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._handler(
-                LocalSubjectAccessReview, self._review_access_of_user
-            ),
+            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._handler(SelfSubjectAccessReview, self._authorize),
+            (_AUTHORIZATION, "subjectaccessreviews", ""): self._handler(SubjectAccessReview, self._authorize),
+            (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._handler(LocalSubjectAccessReview, self._authorize),
             (_AUTHORIZATION, "selfsubjectrulesreviews", ""): self._handler(SelfSubjectRulesReview, self._list_rules),
         }
 
@@ -133,15 +126,16 @@ class Reviews:
             ],
         )
 
-    async def _review_own_access(self, request: Request, review: SelfSubjectAccessReview) -> SubjectAccessReviewStatus:
-        return await self._authorize_review(request.user, review.spec)
-
-    async def _review_access_of_user(
-        self, _: Request, review: SubjectAccessReview | LocalSubjectAccessReview
+    async def _authorize(
+        self, request: Request, review: SelfSubjectAccessReview | SubjectAccessReview | LocalSubjectAccessReview
     ) -> SubjectAccessReviewStatus:
-        spec = review.spec
-        user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
-        return await self._authorize_review(user, spec)
+        spec, user = review.spec, request.user
+        if isinstance(spec, SubjectAccessReviewSpec):
+            user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
+        attributes = _reviewed_action(spec.resource_attributes, spec.non_resource_attributes)
+        await self._authorizer.prepare(user, attributes)
+        decision = self._authorizer.authorize(user, attributes)
+        return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
 
     def _read_review(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
         """Decode the review in a request's body; raise BadRequest if it is malformed, Invalid if a field is wrong."""
@@ -154,14 +148,6 @@ class Reviews:
         if problems:
             raise errors.invalid(obj.kind, obj.metadata.name, problems, group=strategy.group)
         return obj
-
-    async def _authorize_review(
-        self, user: UserInfo, spec: SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec
-    ) -> SubjectAccessReviewStatus:
-        attributes = _reviewed_action(spec.resource_attributes, spec.non_resource_attributes)
-        await self._authorizer.prepare(user, attributes)
-        decision = self._authorizer.authorize(user, attributes)
-        return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
 
 
 def _created_response(request: Request, obj: Resource) -> Response:
