@@ -7,10 +7,10 @@ certificate or a failure needs `sign`, and a ClusterTrustBundle of a signer need
 
 from mooring.api import certificate_requests, errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.api.base import copy_of
 from mooring.api.certificates_v1 import APPROVED, CLIENT, DENIED, FAILED, CertificateSigningRequest, ClusterTrustBundle
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.access.authz import Attributes, Authorizer
+from mooring.apiserver.access.escalation import changes_only_owners
 from mooring.apiserver.messages import users
 
 _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
@@ -45,7 +45,7 @@ class CertificateChecks:
 
     def _check_attester(self, user: UserInfo, new: ClusterTrustBundle, old: Resource | None) -> None:
         """Raise Forbidden without the verb `attest` on the signer, unless only owners or finalizers change."""
-        if isinstance(old, ClusterTrustBundle) and _without_owners(new) == _without_owners(old):
+        if old is not None and changes_only_owners(new, old):
             return
         if not self._has_signer_right(user, "attest", new.spec.signer_name):
             why = f'user not permitted to attest for signerName "{new.spec.signer_name}"'
@@ -63,13 +63,6 @@ class CertificateChecks:
             self._authorizer.authorize(user, Attributes(verb, _GROUP, "signers", name=name)).allowed
             for name in (signer, f"{signer.partition('/')[0]}/*")
         )
-
-
-def _without_owners(bundle: ClusterTrustBundle) -> ClusterTrustBundle:
-    found = copy_of(bundle)
-    found.metadata.owner_references, found.metadata.finalizers = [], []
-    found.metadata.managed_fields, found.metadata.resource_version = [], ""
-    return found
 
 
 def _check_subject(csr: CertificateSigningRequest) -> None:

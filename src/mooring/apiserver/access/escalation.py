@@ -37,7 +37,7 @@ class EscalationCheck:
         """Raise Forbidden if a role or binding grants rights that the user lacks and may not grant."""
         if users.MASTERS in user.groups or not isinstance(new, self.kinds):
             return
-        if old is not None and _changes_only_owners(new, old):
+        if old is not None and changes_only_owners(new, old):
             return
         if isinstance(new, ClusterRole | Role):
             self._check_role(user, new, old)
@@ -136,7 +136,7 @@ def _includes_resource(held: Sequence[str], resource: str) -> bool:
     return resource in held or "*" in held or (bool(subresource) and f"*/{subresource}" in held)
 
 
-def _changes_only_owners(new: Resource, old: Resource) -> bool:
+def changes_only_owners(new: Resource, old: Resource) -> bool:
     """Return whether an update changes nothing but owner references and finalizers."""
     copied = copy_of(new)
     metadata, before = copied.metadata, old.metadata

@@ -36,17 +36,12 @@ from mooring.store.kv import Store
 _TYPES: tuple[type[Resource], ...] = (ClusterRole, ClusterRoleBinding, Role, RoleBinding)
 _MEMO = 8192
 _MEMO_KEY = 4096
+_SubjectKey = tuple[str, str]
+"""The kind (`User` or `Group`) and name by which bindings are indexed; service accounts are users."""
 EVERYTHING = [
     PolicyRule(verbs=["*"], api_groups=["*"], resources=["*"]),
     PolicyRule(verbs=["*"], non_resource_urls=["*"]),
 ]
-
-
-class _SubjectKey(NamedTuple):
-    """The kind and name of a user or group, by which bindings are indexed; service accounts are users."""
-
-    is_group: bool
-    name: str
 
 
 class _Grant(msgspec.Struct, frozen=True):
@@ -139,7 +134,7 @@ class RoleBook:
             self._grants[namespace, _subject_of(subject, namespace)].append(_Grant(rules, reason))
 
     def _grants_of(self, user: UserInfo, namespace: str) -> Iterator[_Grant]:
-        subjects = [_SubjectKey(False, user.username), *(_SubjectKey(True, group) for group in user.groups)]
+        subjects = [("User", user.username), *(("Group", group) for group in user.groups)]
         for scope in ("", namespace) if namespace else ("",):
             for subject in subjects:
                 yield from self._grants.get((scope, subject), ())
@@ -205,8 +200,8 @@ def _includes_value(values: Sequence[str], wanted: str) -> bool:
 
 def _subject_of(subject: Subject, namespace: str) -> _SubjectKey:
     if subject.kind == "ServiceAccount":
-        return _SubjectKey(False, users.service_account_name(subject.namespace or namespace, subject.name))
-    return _SubjectKey(subject.kind == "Group", subject.name)
+        return "User", users.service_account_name(subject.namespace or namespace, subject.name)
+    return subject.kind, subject.name
 
 
 def _format_subject(subject: Subject) -> str:
