@@ -233,7 +233,7 @@ def _check_own_name(node: str, attributes: Attributes, one: str, kind: str) -> s
     return _ALLOWED
 
 
-_RULES: Final[dict[tuple[str, str], _Rule]] = {
+_BY_RELATION: Final[dict[tuple[str, str], _Rule]] = {
     ("", "secrets"): NodeAuthorizer._check_read,
     ("", "configmaps"): NodeAuthorizer._check_read,
     ("", "persistentvolumeclaims"): NodeAuthorizer._check_claim,
@@ -241,6 +241,10 @@ _RULES: Final[dict[tuple[str, str], _Rule]] = {
     ("resource.k8s.io", "resourceclaims"): NodeAuthorizer._check_get,
     ("", "serviceaccounts"): NodeAuthorizer._check_account,
     ("", "pods"): NodeAuthorizer._check_pod,
+}
+"""The rules that depend on the pods of the node, by group and resource."""
+_RULES: Final[dict[tuple[str, str], _Rule]] = {
+    **_BY_RELATION,
     ("", "nodes"): NodeAuthorizer._check_node,
     ("coordination.k8s.io", "leases"): NodeAuthorizer._check_lease,
     ("storage.k8s.io", "csinodes"): NodeAuthorizer._check_csi_node,
@@ -248,12 +252,3 @@ _RULES: Final[dict[tuple[str, str], _Rule]] = {
     ("resource.k8s.io", "resourceslices"): NodeAuthorizer._check_slice,
     ("certificates.k8s.io", "podcertificaterequests"): NodeAuthorizer._check_pod_certificate,
 }
-_BY_NAME: Final = (
-    NodeAuthorizer._check_node,
-    NodeAuthorizer._check_lease,
-    NodeAuthorizer._check_csi_node,
-    NodeAuthorizer._check_slice,
-    NodeAuthorizer._check_pod_certificate,
-)
-_BY_RELATION: Final = frozenset(key for key, rule in _RULES.items() if rule not in _BY_NAME)
-"""The rules for resources that depend on the pods of the node."""
