@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, cron_tabs, custom_api, definition
+from mooring.api.apiextensions_v1 import CustomResourceDefinitionNames
 from mooring.apiserver.registry import definition_status as names
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Store
@@ -75,14 +76,14 @@ def _holds(body: dict[str, Any], condition: str) -> bool:
 @pytest.mark.req("X.11")
 async def test_one_more_definition_is_compared_with_each_other_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
-    has_one_of = names._has_one_of
+    claimed_names = names._claimed_names
 
-    def counted(*words: Any) -> bool:
+    def counted(taken: CustomResourceDefinitionNames) -> set[tuple[str, str]]:
         nonlocal compared
         compared += 1
-        return has_one_of(*words)
+        return claimed_names(taken)
 
-    monkeypatch.setattr(names, "_has_one_of", counted)
+    monkeypatch.setattr(names, "_claimed_names", counted)
     async with custom_api() as api:
         for number in range(30):
             compared = 0

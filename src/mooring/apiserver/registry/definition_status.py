@@ -38,18 +38,12 @@ def definitions_losing_names(
 
     Two servers may have accepted the same names concurrently; the older definition then keeps them.
     """
-    resources, kinds = _claimed_names(definition.status.accepted_names)
+    claimed = _claimed_names(definition.status.accepted_names)
     return [
         max(definition, other, key=_age_key)
         for other in group
-        if other is not definition and _has_one_of(other.status.accepted_names, resources, kinds)
+        if other is not definition and claimed & _claimed_names(other.status.accepted_names)
     ]
-
-
-def _has_one_of(taken: v1.CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
-    """Return whether a definition's accepted names include one of some plural names or kinds."""
-    own_resources, own_kinds = _claimed_names(taken)
-    return bool(own_resources & resources or own_kinds & kinds)
 
 
 def without_names(definition: v1.CustomResourceDefinition) -> v1.CustomResourceDefinition:
@@ -62,8 +56,11 @@ def _age_key(definition: v1.CustomResourceDefinition) -> tuple[str, str]:
     return definition.metadata.creation_timestamp or "", definition.metadata.uid
 
 
-def _claimed_names(taken: v1.CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
-    return {taken.plural, taken.singular, *taken.short_names} - {""}, {taken.kind, taken.list_kind} - {""}
+def _claimed_names(taken: v1.CustomResourceDefinitionNames) -> set[tuple[str, str]]:
+    """Return the names that no other definition of the group may have, each with whether it is a resource or a kind."""
+    resources = (taken.plural, taken.singular, *taken.short_names)
+    kinds = (taken.kind, taken.list_kind)
+    return {("resource", name) for name in resources if name} | {("kind", name) for name in kinds if name}
 
 
 def set_condition(
@@ -83,18 +80,17 @@ def _accept_names(
     definition: v1.CustomResourceDefinition, others: Iterable[v1.CustomResourceDefinition]
 ) -> tuple[v1.CustomResourceDefinitionNames, tuple[str, str] | None]:
     """Return a definition's names that no other has; for the last conflict, reason and message, else None."""
-    taken = [_claimed_names(other.status.accepted_names) for other in others]
-    resources = {name for names, _ in taken for name in names}
-    kinds = {name for _, names in taken for name in names}
+    taken = {claimed for other in others for claimed in _claimed_names(other.status.accepted_names)}
     wanted, names = definition.spec.names, copy_of(definition.status.accepted_names)
     conflict: tuple[str, str] | None = None
-    for attribute, reason, used in (
-        ("plural", "PluralConflict", resources),
-        ("singular", "SingularConflict", resources),
-        ("short_names", "ShortNamesConflict", resources),
-        ("kind", "KindConflict", kinds),
-        ("list_kind", "ListKindConflict", kinds),
+    for attribute, reason, what in (
+        ("plural", "PluralConflict", "resource"),
+        ("singular", "SingularConflict", "resource"),
+        ("short_names", "ShortNamesConflict", "resource"),
+        ("kind", "KindConflict", "kind"),
+        ("list_kind", "ListKindConflict", "kind"),
     ):
+        used = {name for claimed, name in taken if claimed == what}
         clash = _conflict_message(getattr(wanted, attribute), getattr(names, attribute), used)
         if clash:
             conflict = (reason, clash)
