@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from mooring.api import admissionregistration_v1, apiextensions_v1, core_v1
 from mooring.api.discovery_v1 import EndpointSlice
-from mooring.apiserver.extension.webhooks.failures import WebhookError, make_status_error, make_unreachable_error
+from mooring.apiserver.extension.webhooks.failures import WebhookError, describe_failure, make_status_error
 from mooring.apiserver.registry.objects import Objects
 from mooring.client.errors import ClientError, ConnectError
 from mooring.client.https import HttpsTransport
@@ -95,7 +95,8 @@ class WebhookCaller:
                 return await self._get_transport(place).send(request, seconds)
             except ClientError as error:
                 if place is last or not isinstance(error, ConnectError):
-                    raise make_unreachable_error(where, place.server, place.name, error) from None
+                    why = describe_failure(place.server, place.name, error)
+                    raise WebhookError(f"{where}: {why}") from None
         raise AssertionError("the last address returns or raises")
 
     async def _find_addresses(self, config: ClientConfig) -> list[_WebhookAddress]:

@@ -36,12 +36,8 @@ class WebhookError(Exception):
         self.code = code
 
 
-def make_unreachable_error(where: str, server: str, name: str, error: ClientError) -> WebhookError:
-    """Return the error for a webhook call without a response; `name` is the host name expected in the certificate."""
-    return WebhookError(f"{where}: {_describe_failure(server, name, error)}")
-
-
-def _describe_failure(server: str, name: str, error: ClientError) -> str:
+def describe_failure(server: str, name: str, error: ClientError) -> str:
+    """Return why a call had no response; `name` is the host name expected in the certificate."""
     if isinstance(error, DeadlineError):
         return "context deadline exceeded"
     if isinstance(error, DisconnectedError):
