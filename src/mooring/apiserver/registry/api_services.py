@@ -81,7 +81,14 @@ class ApiServices:
         """Set Available to False on APIServices of other servers, to which this server does not proxy."""
         for each in await self._calls.list(apiregistration_v1.APIService):
             if each.spec.service is not None and not each.status.conditions:
-                each.status = apiregistration_v1.APIServiceStatus(conditions=[self._make_unavailable_condition()])
+                condition = apiregistration_v1.APIServiceCondition(
+                    type=apiregistration_v1.AVAILABLE,
+                    status="False",
+                    reason="NotAggregated",
+                    message="this server passes no requests on to other API servers",
+                    last_transition_time=times.to_seconds(self._clock.now()),
+                )
+                each.status = apiregistration_v1.APIServiceStatus(conditions=[condition])
                 with suppress(errors.Conflict, errors.NotFound):  # it has changed: the next request sets it
                     await self._calls.update(each, "status")
 
@@ -95,15 +102,6 @@ class ApiServices:
             GroupVersion(group, version) for group in self._scheme.groups for version in self._scheme.versions(group)
         ]
         return [_make_local_service(each, is_custom=each in custom) for each in every if each.group != GROUP]
-
-    def _make_unavailable_condition(self) -> apiregistration_v1.APIServiceCondition:
-        return apiregistration_v1.APIServiceCondition(
-            type=apiregistration_v1.AVAILABLE,
-            status="False",
-            reason="NotAggregated",
-            message="this server passes no requests on to other API servers",
-            last_transition_time=times.to_seconds(self._clock.now()),
-        )
 
 
 def _make_local_service(where: GroupVersion, *, is_custom: bool) -> apiregistration_v1.APIService:
