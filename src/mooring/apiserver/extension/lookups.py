@@ -1,16 +1,13 @@
 """Lookups for policies and webhooks: labels of namespaces, and permissions of users."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
 from mooring.apiserver.registry.decoded_cache import DecodedCache, labels_of
+from mooring.constraints.celenv.authorizer import Action, Decide, Decision
 from mooring.store.kv import Store
-
-if TYPE_CHECKING:
-    from mooring.constraints.celenv.authorizer import Action, Decide, Decision
 
 
 def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Mapping[str, str]]:
@@ -25,12 +22,10 @@ def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Map
     return find_labels
 
 
-def make_decide(authorizer: Authorizer) -> "Decide":
+def make_decide(authorizer: Authorizer) -> Decide:
     """Return a function that authorizes an action of a user, for the variable `authorizer` of CEL expressions."""
 
-    def authorize_action(user: UserInfo, action: "Action") -> "Decision":
-        from mooring.constraints.celenv.authorizer import Decision  # noqa: PLC0415 - imports the CEL engine
-
+    def authorize_action(user: UserInfo, action: Action) -> Decision:
         asked = Attributes(
             action.verb,
             action.group,

@@ -7,29 +7,27 @@ the step, whatever policies it has.
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from mooring.admission.policy.attributes import Attributes, MatchKey, Tree
+from mooring.admission.policy.bound import EvaluationRecord, select_visible_namespace_fields
 from mooring.admission.policy.evaluation import Reinvocation
+from mooring.admission.policy.mutating import MutatingPolicies
+from mooring.admission.policy.validating import ValidatingPolicies, build_rejection
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import DELETE
 from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector
 from mooring.api.response_limits import add_warning
 from mooring.api.scheme import Scheme
+from mooring.apiserver.extension.patching import TreePatching
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.objects import KindsFollower
 from mooring.apiserver.registry.stored import Stored
+from mooring.constraints.celenv.authorizer import Decide
 from mooring.store.kv import KeyValue, Store
-
-if TYPE_CHECKING:
-    from mooring.admission.policy.bound import EvaluationRecord
-    from mooring.admission.policy.mutating import MutatingPolicies
-    from mooring.admission.policy.validating import ValidatingPolicies
-    from mooring.constraints.celenv.authorizer import Decide
 
 GROUP = "admissionregistration.k8s.io"
 _KINDS = (
@@ -48,12 +46,13 @@ class PolicyStep(KindsFollower):
     names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
     def __init__(
-        self, store: Store, scheme: Scheme, decide: "Decide", metrics: AdmissionMetrics, decoded: DecodedCache
+        self, store: Store, scheme: Scheme, decide: Decide, metrics: AdmissionMetrics, decoded: DecodedCache
     ) -> None:
         self._store = store
         self._scheme = scheme
         self.decide = decide
         self._metrics = metrics
+        self._patching = TreePatching(scheme)
         served = {scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}
         super().__init__(store, scheme, served)
         self._decoded = decoded
@@ -71,9 +70,6 @@ class PolicyStep(KindsFollower):
         """Read all policies and bindings again if one has changed; compiled expressions of the others are kept."""
         if not self._is_stale:
             return
-        from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - most servers have none
-        from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
-
         everything = [[*self._objects(name).values()] for name in _KINDS]
         self._mutating = MutatingPolicies(everything[0], everything[1], self._mutating)
         self._validating = ValidatingPolicies(everything[2], everything[3], self._validating)
@@ -92,12 +88,10 @@ class PolicyStep(KindsFollower):
             return
         self._rebuild_policies()
         if self._mutating:
-            from mooring.apiserver.extension.patching import TreePatching  # noqa: PLC0415 - few servers need it
-
             await self._compile_matching(self._mutating, attributes)
             checks: list[EvaluationRecord] = []
             try:
-                self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation, checks=checks)
+                self._mutating.mutate(attributes, self, self._patching, reinvocation, checks=checks)
             finally:
                 self._metrics.record_mutation(checks)
 
@@ -111,8 +105,6 @@ class PolicyStep(KindsFollower):
         result = self._validating.validate(attributes, self)
         if result.is_quiet:
             return
-        from mooring.admission.policy.validating import build_rejection  # noqa: PLC0415 - see `_rebuild_policies`
-
         self._metrics.record_validation(result.checks)
         for text in result.warning_texts:
             add_warning(attributes.warnings, text)
@@ -121,9 +113,7 @@ class PolicyStep(KindsFollower):
         if refused is not None:
             raise refused
 
-    async def _compile_matching(
-        self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes
-    ) -> None:
+    async def _compile_matching(self, policies: MutatingPolicies | ValidatingPolicies, attributes: Attributes) -> None:
         """Compile those policies that match a request and are not compiled yet, yielding to other requests."""
         place = (policies is self._mutating, attributes.match_key)
         if place in self._compiled:
@@ -167,6 +157,4 @@ class PolicyStep(KindsFollower):
 
 
 def _decode_visible_namespace(kv: KeyValue) -> Tree:
-    from mooring.admission.policy.bound import select_visible_namespace_fields  # noqa: PLC0415 - most servers have no policies
-
     return select_visible_namespace_fields(msgspec.json.decode(kv.value))

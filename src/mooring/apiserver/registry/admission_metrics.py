@@ -5,14 +5,11 @@ request is not counted.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from mooring.admission.policy.bound import EvaluationRecord
 from mooring.base.metrics import Counts, CountsCollector, Histograms
-
-if TYPE_CHECKING:
-    from mooring.admission.policy.bound import EvaluationRecord
 
 _STEPS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _CALLS = (*_STEPS, 10, 25)
@@ -91,13 +88,13 @@ class AdmissionMetrics:
     def failed_open(self, name: str, type_: str) -> None:
         self._failed_open.add((name, type_))
 
-    def record_validation(self, checks: "Iterable[EvaluationRecord]") -> None:
+    def record_validation(self, checks: Iterable[EvaluationRecord]) -> None:
         for each in checks:
             labels = (each.policy, each.binding, each.metric_error_type, each.action)
             self._validations.add(labels)
             self._validation_seconds.observe(labels, each.seconds)
 
-    def record_mutation(self, checks: "Iterable[EvaluationRecord]") -> None:
+    def record_mutation(self, checks: Iterable[EvaluationRecord]) -> None:
         for each in checks:
             labels = (each.policy, each.binding, each.metric_error_type)
             self._mutations.add(labels)

@@ -12,8 +12,6 @@ arrive, or after a list when the kubelet starts. docs/real-nodes.md has the cons
 """
 
 from collections.abc import Iterable
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -28,13 +26,9 @@ from mooring.apiserver.output import json_bytes
 from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.stored import ROOT, Stored
 from mooring.base.bounded_cache import BoundedCache
+from mooring.constraints import options as constraints
+from mooring.constraints.lowering import for_node
 from mooring.store.kv import KeyValue, Store
-
-if TYPE_CHECKING:
-    from mooring.constraints.lowering.for_node import NodeProperties
-    from mooring.constraints.options import ConstraintOptions
-
-# `mooring.constraints.lowering` imports the CEL engine, so it is imported when the first object needs it.
 
 _MAX_ENTRIES = 16_384
 _Version = tuple[int, int]
@@ -46,7 +40,9 @@ class NodeLowering:
 
     def __init__(self, store: Store, options: AdmissionOptions, decoded: DecodedCache) -> None:
         self._store = store
-        self._options = options
+        self._constraints = constraints.ConstraintOptions(
+            options.comparison_operators, options.semver_operators, options.cel
+        )
         self._decoded = decoded
         self._is_plain: BoundedCache[_Version, bool] = BoundedCache(_MAX_ENTRIES)
         """Whether an object uses no new operator, so that it is equal for all nodes."""
@@ -87,8 +83,6 @@ class NodeLowering:
         """Return an object's stored bytes for a node, with operators unknown to its kubelet rewritten (lowered)."""
         if not json_bytes.has_new_operators(value):
             return value
-        from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
-
         properties, obj = self._properties_of(node), _decode(stored, value)
         if isinstance(obj, Pod):
             lowered: Resource = for_node.lower_pod(obj, properties, self._constraints)
@@ -99,19 +93,10 @@ class NodeLowering:
     def _find_node(self, name: str) -> KeyValue | None:
         return self._store.peek(f"{ROOT}nodes/{name}")
 
-    def _properties_of(self, name: str) -> "NodeProperties":
+    def _properties_of(self, name: str) -> for_node.NodeProperties:
         """Return a node's current taints and labels, which lowering depends on; empty if it is missing."""
-        from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
-
         kv = self._find_node(name)
         return for_node.NodeProperties((), {}) if kv is None else self._decoded.get(kv, _node_properties)
-
-    @cached_property
-    def _constraints(self) -> "ConstraintOptions":
-        from mooring.constraints.options import ConstraintOptions  # noqa: PLC0415 - see above
-
-        options = self._options
-        return ConstraintOptions(options.comparison_operators, options.semver_operators, options.cel)
 
 
 class NodeReader:
@@ -143,12 +128,9 @@ Renderer = Stored | NodeReader
 """Renders stored objects in a version: `Stored` for users, `NodeReader` for nodes."""
 
 
-def _node_properties(kv: KeyValue) -> "NodeProperties":
-    from mooring.constraints import options  # noqa: PLC0415 - see above
-    from mooring.constraints.lowering import for_node  # noqa: PLC0415
-
+def _node_properties(kv: KeyValue) -> for_node.NodeProperties:
     node = codec.decode_own(kv.value, Node)
-    known = options.from_declared_features(node.status.declared_features)
+    known = constraints.from_declared_features(node.status.declared_features)
     return for_node.NodeProperties(tuple(node.spec.taints), node.metadata.labels, known)
 
 
