@@ -9,7 +9,7 @@ import msgspec
 from mooring.api import errors, resource_version
 from mooring.api.meta_v1 import ListMeta, StatusCause
 from mooring.api.resource_version import ListVersion, ResourceVersionError
-from mooring.apiserver.messages.http import PROTOBUF, YAML, Response
+from mooring.apiserver.messages.http import PROTOBUF, YAML, Request, Response
 from mooring.apiserver.output.formats import flow_yaml, is_too_long
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
@@ -145,15 +145,22 @@ class Reading:
                 raise too_large_version(wanted, current)
 
 
+def check_list_options(request: Request, token: str, *, watch: bool = False) -> bool | None:
+    """Raise Invalid if the options of a list or watch are wrong; return `sendInitialEvents`, None if it is absent."""
+    version, match = request.parameter("resourceVersion"), request.parameter("resourceVersionMatch")
+    initial_events = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
+    wrong = resource_version.validate_list(version, match, token, watch=watch, send_initial_events=initial_events)
+    if wrong:
+        raise errors.invalid("ListOptions", "", wrong, group="meta.k8s.io")
+    return initial_events
+
+
 def list_version(call: Call) -> ListVersion:
     """Return the resourceVersion and its match rule for a list; raise Invalid or BadRequest if they are wrong."""
     request = call.request
     version, match = request.parameter("resourceVersion"), request.parameter("resourceVersionMatch")
     token = request.parameter("continue")
-    initial_events = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
-    wrong = resource_version.validate_list(version, match, token, send_initial_events=initial_events)
-    if wrong:
-        raise errors.invalid("ListOptions", "", wrong, group="meta.k8s.io")
+    check_list_options(request, token)
     if token and version not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     try:

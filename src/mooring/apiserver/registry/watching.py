@@ -14,14 +14,14 @@ from functools import partial
 
 import msgspec
 
-from mooring.api import codec, errors, resource_version
+from mooring.api import codec, errors
 from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
 from mooring.apiserver.messages.http import Pushed, Response, Sink
 from mooring.apiserver.output.protobuf import WATCH_TYPE
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
-from mooring.apiserver.registry.reading import parse_version, too_large_version
+from mooring.apiserver.registry.reading import check_list_options, parse_version, too_large_version
 from mooring.apiserver.registry.selection import Selection
 from mooring.apiserver.registry.views import Frame, View, view_for
 from mooring.base.bounded_cache import BoundedCache
@@ -275,21 +275,20 @@ class Watch(Pushed):
         if not self._start.bookmarks:
             return b""
         batch = watcher.take(_MAX_EVENTS)
-        return (self._encode_events(batch.events) if batch.events else b"") + self._encode_bookmark(batch.revision, {})
+        return self._encode_events(batch.events) + self._encode_bookmark(batch.revision, {})
 
     def _final_error(self, error: Exception) -> bytes:
         """Return the ERROR event for a failed watch as a line; re-raise errors that clients must not see."""
         match error:
-            case Compacted():
-                gone = errors.expired(f"too old resource version: {error.requested} ({error.floor})")
-                return self._encode_error(gone)
-            case FutureRevision():
-                return self._encode_error(too_large_version(error.requested, error.current))
-            case StatusError():
-                return self._encode_error(error)
             case Closed():
                 return b""
-        raise error
+            case Compacted():
+                error = errors.expired(f"too old resource version: {error.requested} ({error.floor})")
+            case FutureRevision():
+                error = too_large_version(error.requested, error.current)
+        if not isinstance(error, StatusError):
+            raise error
+        return self._view.frame("ERROR", codec.encode(error.status))
 
     def _selected_key(self) -> str:
         """Return the key to watch if the selectors allow one object; else the prefix of the kind's keys."""
@@ -314,7 +313,7 @@ class Watch(Pushed):
 
     def _encode_batch(self, batch: Batch, now: float) -> bytes:
         """Return a batch of events as lines; if none was sent for a while, a bookmark."""
-        chunk = self._encode_events(batch.events) if batch.events else b""
+        chunk = self._encode_events(batch.events)
         if not chunk and self._start.bookmarks and now - self._last_sent >= _BOOKMARK_SECONDS:
             chunk = self._encode_bookmark(batch.revision, {})
         if chunk:
@@ -322,7 +321,7 @@ class Watch(Pushed):
         return chunk
 
     def _encode_events(self, events: list[Event]) -> bytes:
-        if not (self._view.is_shared and self._selection.is_everything):
+        if not (events and self._view.is_shared and self._selection.is_everything):
             return self._join_lines(events)
         return self._watching.lines(self._view, self._key, events, self._join_lines)
 
@@ -330,19 +329,17 @@ class Watch(Pushed):
         return b"".join([line for event in events if (line := self._encode_event(event))])
 
     def _encode_event(self, event: Event) -> bytes:
-        current, previous = event.current, event.previous
-        matches = current is not None and self._selection.matches(current)
-        matched = previous is not None and self._selection.matches(previous)
-        if matches and current is not None:
+        current, previous, matches = event.current, event.previous, self._selection.matches
+        matched = previous is not None and matches(previous)
+        if current is not None and matches(current):
             return self._encode_object("MODIFIED" if matched else "ADDED", current, event.revision)
         if matched and previous is not None:
             return self._encode_object("DELETED", previous, event.revision)
         return b""
 
     def _encode_object(self, kind: str, kv: KeyValue, revision: int) -> bytes:
-        line = self._watching.frame(self._view, kind, kv, revision, first=self._first)
-        self._first = False
-        return line
+        first, self._first = self._first, False
+        return self._watching.frame(self._view, kind, kv, revision, first=first)
 
     def _encode_bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
@@ -350,21 +347,12 @@ class Watch(Pushed):
             metadata["annotations"] = annotations
         return self._view.frame("BOOKMARK", self._view.bookmark_object(metadata))
 
-    def _encode_error(self, error: StatusError) -> bytes:
-        return self._view.frame("ERROR", codec.encode(error.status))
-
 
 def _parse_start(call: Call, current: int) -> _WatchStart:
     """Return the start, bookmarks and duration that a watch requests; raise Invalid or BadRequest if they are wrong."""
     request = call.request
-    version = request.parameter("resourceVersion")
-    initial_events = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
-    bookmarks = request.flag("allowWatchBookmarks")
-    match = request.parameter("resourceVersionMatch")
-    wrong = resource_version.validate_list(version, match, "", watch=True, send_initial_events=initial_events)
-    if wrong:
-        raise errors.invalid("ListOptions", "", wrong, group="meta.k8s.io")
-    after = parse_version(version)
+    initial_events, bookmarks = check_list_options(request, "", watch=True), request.flag("allowWatchBookmarks")
+    after = parse_version(request.parameter("resourceVersion"))
     initial = after == 0 if initial_events is None else initial_events
     if not initial and not after:
         after = current
