@@ -179,31 +179,30 @@ class Definitions(KindsFollower):
         def set_status(found: CustomResourceDefinition) -> None:
             found.status = status
 
-        name = definition.metadata.name
-        if not await self._write_definition(name, set_status, expect=int(definition.metadata.resource_version)):
-            self._pending_status.pop(name, None)
+        if not await self._write_definition(definition, set_status, same_revision=True):
+            self._pending_status.pop(definition.metadata.name, None)
 
     async def _write_definition(
         self,
-        name: str,
-        set_status: Callable[[CustomResourceDefinition], None],
+        known: CustomResourceDefinition,
+        change: Callable[[CustomResourceDefinition], None],
         *,
-        expect: int | None = None,
-        uid: str | None = None,
+        same_revision: bool = False,
     ) -> bool:
-        """Change a definition in the store; return False if its revision or uid is not as expected.
+        """Change a definition in the store; return False if it is another one now, or has another revision.
 
         A terminating definition without finalizers is removed.
         """
+        name = known.metadata.name
         try:
             stored = self._resources.context.stored_kind(self._scheme.hub_of(CustomResourceDefinition))
             kv = await self._store.get(stored.key("", name))
-            if kv is None or (expect is not None and kv.mod_revision != expect):
+            if kv is None or (same_revision and str(kv.mod_revision) != known.metadata.resource_version):
                 return False
-            found = stored.decode(kv.value, kv.mod_revision)
-            if not isinstance(found, CustomResourceDefinition) or uid not in {None, found.metadata.uid}:
+            found = stored.decode_as(CustomResourceDefinition, kv)
+            if found.metadata.uid != known.metadata.uid:
                 return False
-            set_status(found)
+            change(found)
             if found.metadata.deletion_timestamp is not None and not found.metadata.finalizers:
                 return isinstance(await self._store.write(Delete(kv.key, expect=kv.mod_revision)), Event)
             value = stored.encode(found)
@@ -220,14 +219,14 @@ class Definitions(KindsFollower):
         Another server may do the same, so that a new definition of that name may exist already.
         """
         name, uid = gone.metadata.name, gone.metadata.uid
-        await self._write_definition(name, lambda found: report_progress(found, self._now()), uid=uid)
+        await self._write_definition(gone, partial(report_progress, now=self._now()))
         while (found := self.find_definition(name)) and found.metadata.uid == uid:
             if CLEANUP_FINALIZER not in found.metadata.finalizers:
                 return
             served = self._served.get(name)
             is_empty = served is None or await self._resources.delete_all(served[1].storage)
             finish = partial(finish_deletion, now=self._now(), established=served is not None)
-            if is_empty and await self._write_definition(name, finish, uid=uid):
+            if is_empty and await self._write_definition(gone, finish):
                 return
             await self._clock.sleep(_RETRY_SECONDS)
 
