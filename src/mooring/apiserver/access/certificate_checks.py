@@ -33,13 +33,9 @@ class CertificateChecks:
         if old is None:
             _check_subject(new)
         elif isinstance(old, CertificateSigningRequest):
-            if subresource == "approval" and _find_conditions(new, APPROVED, DENIED) != _find_conditions(
-                old, APPROVED, DENIED
-            ):
+            if subresource == "approval" and _changes_conditions(new, old, APPROVED, DENIED):
                 self._require_signer_right(user, "approve", new)
-            signed = new.status.certificate != old.status.certificate or _find_conditions(
-                new, FAILED
-            ) != _find_conditions(old, FAILED)
+            signed = new.status.certificate != old.status.certificate or _changes_conditions(new, old, FAILED)
             if subresource == "status" and signed:
                 self._require_signer_right(user, "sign", new)
 
@@ -73,5 +69,8 @@ def _check_subject(csr: CertificateSigningRequest) -> None:
             raise errors.forbidden(_RESOURCE, csr.metadata.name, why, group=_GROUP)
 
 
-def _find_conditions(csr: CertificateSigningRequest, *kinds: str) -> list[tuple[str, str]]:
-    return [(entry.type, entry.status) for entry in csr.status.conditions if entry.type in kinds]
+def _changes_conditions(new: CertificateSigningRequest, old: CertificateSigningRequest, *kinds: str) -> bool:
+    def find(csr: CertificateSigningRequest) -> list[tuple[str, str]]:
+        return [(entry.type, entry.status) for entry in csr.status.conditions if entry.type in kinds]
+
+    return find(new) != find(old)
