@@ -80,7 +80,11 @@ class Request(msgspec.Struct, kw_only=True):
         `protobuf` is False for responses that have no protobuf message; clients that prefer it also accept another
         format.
         """
-        return negotiate_accept(self.headers.get("accept", ""), protobuf=protobuf)
+        header = self.headers.get("accept", "")
+        if not header or header in {"*/*", JSON}:
+            return _PLAIN
+        # clients send the same header with every request; those that are longer than clients send are not cached
+        return _choose_cached(header, protobuf) if len(header) <= _LONGEST_CACHED else _choose_format(header, protobuf)
 
 
 class Sink(Protocol):
@@ -170,15 +174,8 @@ class Accepted(msgspec.Struct, frozen=True):
 _PLAIN = Accepted()
 
 
-def negotiate_accept(header: str, *, protobuf: bool = True) -> Accepted:
-    """Return the best format of an Accept header that the server can produce; raise NotAcceptable if there is none."""
-    if not header or header in {"*/*", JSON}:
-        return _PLAIN
-    # clients send the same header with every request; those that are longer than clients send are not cached
-    return _choose_cached(header, protobuf) if len(header) <= _LONGEST_CACHED else _choose_format(header, protobuf)
-
-
 def _choose_format(header: str, protobuf: bool) -> Accepted:
+    """Return the best format of an Accept header that the server can produce; raise NotAcceptable if there is none."""
     for clause in by_preference(header):
         found = _match_clause(clause)
         if found and (protobuf or found.format != "protobuf"):

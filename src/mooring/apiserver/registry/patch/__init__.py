@@ -34,11 +34,7 @@ MEDIA_TYPES = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
-CUSTOM_MEDIA_TYPES = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/apply-patch+yaml",
-)
+CUSTOM_MEDIA_TYPES = tuple(each for each in MEDIA_TYPES if "strategic" not in each)
 """The patch formats for custom kinds, which have no merge keys for a strategic merge."""
 
 
@@ -53,10 +49,9 @@ class Patcher(msgspec.Struct, frozen=True):
 
 def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
     """Decode the patch in a request body. Raise BadRequest if malformed, UnsupportedMediaType for another format."""
-    if kind.custom and media_type not in CUSTOM_MEDIA_TYPES[:2]:
-        raise api_errors.unsupported_media_type(CUSTOM_MEDIA_TYPES)
-    if media_type not in MEDIA_TYPES[:3]:
-        raise api_errors.unsupported_media_type(MEDIA_TYPES)
+    *patches, apply_type = CUSTOM_MEDIA_TYPES if kind.custom else MEDIA_TYPES
+    if media_type not in patches:
+        raise api_errors.unsupported_media_type((*patches, apply_type))
     try:
         patch, is_plain = read_json(body, max_elements(kind.type))
         if media_type == "application/json-patch+json":
