@@ -87,7 +87,7 @@ def _find_invalid_field(write: Write) -> str:
     if write.accept.partition(";")[0] != JSON or "," in write.accept:
         return f".accept: responses in a batch are JSON: {write.accept[:200]}"
     if write.rows:
-        if not _is_collection(write.path):
+        if _split_path(write.path)[:2] != (write.path, ""):
             return f".path: rows need the path of a collection in a namespace: {write.path[:200]}"
         for number, row in enumerate(write.rows):
             if (write.method != "POST" or write.subresource) and (not row.name or "/" in row.name):
@@ -96,9 +96,8 @@ def _find_invalid_field(write: Write) -> str:
                 return f".rows[{number}].creationTimestamp: is set by the server"
     elif write.subresource:
         return ".subresource: belongs into the path where there are no rows"
-    if write.then_delete != NOTHING and not (
-        write.method == "PUT" and (write.rows or _split_path(write.path)[0] != write.path)
-    ):
+    is_update = write.method == "PUT" and bool(write.rows or _split_path(write.path)[1])
+    if write.then_delete != NOTHING and not is_update:
         return ".thenDelete: only an update (PUT) of an object in a namespace can be followed by its deletion"
     return ""
 
@@ -113,31 +112,26 @@ def _group_writes(request: Request, writes: Sequence[Write]) -> Iterator[tuple[l
         if write.rows:
             yield [(index, number) for number in range(len(write.rows))], _make_batch(request, [write])
             continue
-        collection, subresource = _split_path(write.path)
+        collection, _, subresource = _split_path(write.path)
         ends = write.then_delete != NOTHING
-        key = (write.method, collection, subresource, write.query, write.content_type, write.accept, ends)
+        key = (write.method, collection or write.path, subresource, write.query, write.content_type, write.accept, ends)
         singles.setdefault(key, []).append(index)
     for indexes in singles.values():
         yield [(index, 0) for index in indexes], _make_batch(request, [writes[index] for index in indexes])
 
 
-def _is_collection(path: str) -> bool:
-    parts = path.split("/")
-    at = 5 if parts[1] == "api" else 6
-    return len(parts) == at + 1 and parts[at - 2] == "namespaces" and "" not in parts[1:]
-
-
-def _split_path(path: str) -> tuple[str, str]:
-    """Return the URL path of a write's collection, and its subresource (or an empty string).
+def _split_path(path: str) -> tuple[str, str, str]:
+    """Return the URL path of a write's collection, the name and the subresource; all empty if no namespace has it.
 
     >>> _split_path("/api/v1/namespaces/default/pods/web/status"), _split_path("/api/v1/namespaces/default/pods")
-    (('/api/v1/namespaces/default/pods', 'status'), ('/api/v1/namespaces/default/pods', ''))
+    (('/api/v1/namespaces/default/pods', 'web', 'status'), ('/api/v1/namespaces/default/pods', '', ''))
     """
     parts = path.split("/")
     at = 5 if parts[1] == "api" else 6
-    if len(parts) < at + 1 or len(parts) > at + 3 or parts[at - 2] != "namespaces" or "" in parts[1:]:
-        return path, ""
-    return "/".join(parts[: at + 1]), parts[at + 2] if len(parts) > at + 2 else ""
+    if not at < len(parts) <= at + 3 or parts[at - 2] != "namespaces" or "" in parts[1:]:
+        return "", "", ""
+    name, subresource, *_ = *parts[at + 1 :], "", ""
+    return "/".join(parts[: at + 1]), name, subresource
 
 
 def _make_batch(batch: Request, writes: Sequence[Write]) -> Batch:
@@ -146,7 +140,7 @@ def _make_batch(batch: Request, writes: Sequence[Write]) -> Batch:
     deletions: list[Request] = []
     for write in writes:
         first = _request(batch, write)
-        subresource = write.subresource or _split_path(write.path)[1]
+        subresource = write.subresource or _split_path(write.path)[2]
         end = f"/{subresource}" if subresource else ""
         is_create = write.method == "POST" and not subresource
         paths = (write.path if is_create else f"{write.path}/{row.name}{end}" for row in write.rows)
