@@ -87,8 +87,7 @@ class Deletion(Write, eq=False):
         if (reused := self._reuse_outcome(kv)) is not None:
             write = Delete(kv.key, kv.mod_revision) if reused.is_gone else Put(kv.key, reused.value, kv.mod_revision)
             return self.draft_deletion(kv, write, reused.uid)
-        if call.stored.needs_webhook:
-            await call.stored.prepare([kv.value], call.stored.hub)
+        await call.stored.prepare([kv.value], call.stored.hub)
         self.options = self.options or self.read()
         return await self.draft_of(kv, self.options)
 
@@ -252,8 +251,7 @@ class Deleting:
             details = StatusDetails(name=call.name, group=call.kind.group, kind=call.kind.plural, uid=uid)
             status = Status(kind="Status", api_version="v1", status="Success", details=details)
             return responded(call, codec.encode(status))
-        if call.stored.needs_webhook:
-            await call.stored.prepare([written.value], call.kind)
+        await call.stored.prepare([written.value], call.kind)
         body = view_for(self.context, call).object(written.value, written.revision)
         accepted = not gone and options.orphan_dependents is False
         return responded(call, body, 202 if accepted else 200)
@@ -265,8 +263,7 @@ class Deleting:
         view = view_for(self.context, call)
         found = (await self._reading.scan(call, selection)).items
         shown = await self._delete_each(call, found, options)
-        if call.stored.needs_webhook:
-            await call.stored.prepare([kv.value for kv in shown], call.kind)
+        await call.stored.prepare((kv.value for kv in shown), call.kind)
         revision = await self.context.store.revision()
         return responded(call, view.list(shown, ListMeta(resource_version=str(revision))))
 

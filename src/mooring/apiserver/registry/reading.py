@@ -65,8 +65,7 @@ class Reading:
         selection = self._context.selections.selection_for(request, call.kind, call.stored)
         wanted = list_version(call)
         page = await self._read_page(call, selection, wanted)
-        if call.stored.needs_webhook:
-            await call.stored.prepare([kv.value for kv in page.items], call.kind)
+        await call.stored.prepare((kv.value for kv in page.items), call.kind)
         metadata = ListMeta(resource_version=str(page.revision))
         if page.last_key:
             metadata.continue_ = _encode_token(

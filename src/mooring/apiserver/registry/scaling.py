@@ -99,8 +99,7 @@ class Scaling:
         view = Projection(self._kind, lambda obj: scale_of(obj, paths), write_replicas)
 
         async def answer(written: Written) -> Response:
-            if call.stored.needs_webhook:
-                await call.stored.prepare([written.value], call.kind)
+            await call.stored.prepare([written.value], call.kind)
             obj = call.stored.decode(written.value, written.revision)
             return respond(call, codec.encode(scale_of(obj, paths)))
 

@@ -170,10 +170,9 @@ class Watch(Pushed):
             try:
                 while (left := self._deadline - clock.monotonic()) > 0:
                     batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_MAX_EVENTS)
-                    if self._call.stored.needs_webhook:
-                        pairs = ((event.current, event.previous) for event in batch.events)
-                        values = [kv.value for pair in pairs for kv in pair if kv is not None]
-                        await self._call.stored.prepare(values, self._view.kind)
+                    pairs = ((event.current, event.previous) for event in batch.events)
+                    values = (kv.value for pair in pairs for kv in pair if kv is not None)
+                    await self._call.stored.prepare(values, self._view.kind)
                     chunk = self._encode_batch(batch, clock.monotonic())
                     if chunk:
                         yield chunk
@@ -191,7 +190,7 @@ class Watch(Pushed):
         stored = self._call.stored
         try:
             page = await self._context.store.range(stored.prefix_of(self._call.namespace))
-            await stored.prepare([kv.value for kv in page.items] if stored.needs_webhook else (), self._view.kind)
+            await stored.prepare((kv.value for kv in page.items), self._view.kind)
         except (StoreError, StatusError) as error:
             self._failure = error
             return
