@@ -18,7 +18,6 @@ from mooring.base.bounded_cache import BoundedCache
 log = logs.get(__name__)
 
 _AGENT = re.compile(r"([a-z][a-z-]{0,40})/v?(\d{1,3})\.(\d{1,3})(?![\d])")
-_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?![\d])")
 _AGENTS = 1024
 _VERSIONS = 200
 """The maximum number of versions that become metric labels, so that clients cannot fill memory with invented ones."""
@@ -52,16 +51,12 @@ class SkewReporter:
 
     def check_lease(self, lease: Lease) -> None:
         """Count the component that holds a Lease if its version annotation is incompatible; log the first."""
-        component = lease.metadata.name
-        found = _VERSION.match(lease.metadata.annotations.get(VERSION_ANNOTATION, ""))
-        expected = self._expected.get(component)
-        if found and expected:
-            version = int(found[1]), int(found[2])
-            if version not in expected:
-                self._report_incompatible(component, version)
+        version = lease.metadata.annotations.get(VERSION_ANNOTATION, "")
+        if outside := self._find_incompatible_component(f"{lease.metadata.name}/{version}"):
+            self._report_incompatible(*outside)
 
     def _find_incompatible_component(self, user_agent: str) -> tuple[str, MinorVersion] | None:
-        """Return component and version in a User-Agent if they are incompatible; None otherwise."""
+        """Return component and version in `component/version`, as User-Agents begin, if they are incompatible."""
         found = _AGENT.match(user_agent)
         expected = self._expected.get(found[1]) if found else None
         if not found or not expected:
