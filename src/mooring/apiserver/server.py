@@ -295,16 +295,12 @@ class ApiServer:
             listening.close()
             raise
         self._start_task(self._renew_certificates(), "renewal of certificates")
-        self._service = self._kubernetes_service()
-        self._start_task(self._service.run(), "the Service kubernetes")
-
-    def _kubernetes_service(self) -> KubernetesService:
-        network = self._config.services
+        network, calls, is_shared = config.services, LoopbackClient(self.app.resources), config.etcd is not None
         own = find_advertised_address(network.advertise_address, *self._address)
         if own is None:
             log.info("this machine has no address but its loopback: the Service kubernetes has no endpoints")
-        calls = LoopbackClient(self.app.resources)
-        return KubernetesService(calls, self._clock, own, network.first, is_shared=self._config.etcd is not None)
+        self._service = KubernetesService(calls, self._clock, own, network.first, is_shared=is_shared)
+        self._start_task(self._service.run(), "the Service kubernetes")
 
     @property
     def authority(self) -> bytes:

@@ -18,6 +18,7 @@ from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower
 from mooring.base import logs
 from mooring.base.clock import Clock
+from mooring.base.tasks import run_until_one_ends
 from mooring.store.kv import Store
 
 log = logs.get(__name__)
@@ -42,10 +43,7 @@ class Signer:
         self._longest = longest
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            follow = group.create_task(self._requests.run(), name="requests for certificates")
-            work = group.create_task(self._sign_approved(), name="signing of certificates")
-            follow.add_done_callback(lambda _: work.cancel())
+        await run_until_one_ends(self._requests.run(), self._sign_approved())
 
     async def _sign_approved(self) -> None:
         while True:

@@ -41,7 +41,6 @@ class Recount:
         self._context = context
         self._store = context.store
         self._stored = context.stored_quotas
-        self._evaluators = context.evaluators
         self._clock = context.clock
         self._due: dict[str, float] = {}
         """When to count which quotas, by key."""
@@ -61,11 +60,7 @@ class Recount:
 
     async def run(self) -> None:
         """Recount quotas as they become due, until the store is closed."""
-        counting = asyncio.create_task(self._recount_due_quotas(), name="counting of quotas")
-        try:
-            await repeat_until_closed(self._follow_quotas)
-        finally:
-            counting.cancel()
+        await run_until_one_ends(repeat_until_closed(self._follow_quotas), self._recount_due_quotas())
 
     async def _follow_quotas(self) -> None:
         """Schedule all quotas, then those that are created or whose limits change."""
@@ -160,7 +155,7 @@ class Recount:
     def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator[Any], Stored]]:
         """Yield the kinds of which a quota limits the usage or the number of objects, with their evaluators."""
         for stored in self._context.every_stored():
-            evaluator = self._evaluators.find_evaluator(stored.hub)
+            evaluator = self._context.evaluators.find_evaluator(stored.hub)
             if evaluator is not None and any(map(evaluator.counts_resource, quota.spec.hard)):
                 yield evaluator, stored
 
