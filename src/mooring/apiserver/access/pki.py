@@ -245,21 +245,19 @@ def _sign(
     names: x509.SubjectAlternativeName | None,
 ) -> x509.Certificate:
     """Add the extensions of a leaf certificate to a builder, and return the signed certificate."""
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.private_key.public_key())
+    issuer_key = authority.private_key
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    signs, enciphers = "digital signature" in usages, "key encipherment" in usages
+    usage = x509.KeyUsage(signs, False, enciphers, False, False, False, False, False, False)
     builder = (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_make_key_usage(usages), critical=True)
+        .add_extension(usage, critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         .add_extension(issuer, critical=False)
     )
     if names:
         builder = builder.add_extension(names, critical=False)
-    return builder.sign(authority.private_key, hashes.SHA256())
-
-
-def _make_key_usage(usages: Collection[str]) -> x509.KeyUsage:
-    signs, enciphers = "digital signature" in usages, "key encipherment" in usages
-    return x509.KeyUsage(signs, False, enciphers, False, False, False, False, False, False)
+    return builder.sign(issuer_key, hashes.SHA256())
 
 
 def _generate_key() -> ec.EllipticCurvePrivateKey:

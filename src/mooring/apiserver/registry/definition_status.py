@@ -40,7 +40,7 @@ def definitions_losing_names(
     """
     claimed = _claimed_names(definition.status.accepted_names)
     return [
-        max(definition, other, key=_age_key)
+        max(definition, other, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.uid))
         for other in group
         if other is not definition and claimed & _claimed_names(other.status.accepted_names)
     ]
@@ -50,10 +50,6 @@ def without_names(definition: v1.CustomResourceDefinition) -> v1.CustomResourceD
     """Return a copy of a definition whose status has no accepted names and no conditions."""
     status = v1.CustomResourceDefinitionStatus(stored_versions=[*definition.status.stored_versions])
     return structs.replace(definition, status=status)
-
-
-def _age_key(definition: v1.CustomResourceDefinition) -> tuple[str, str]:
-    return definition.metadata.creation_timestamp or "", definition.metadata.uid
 
 
 def _claimed_names(taken: v1.CustomResourceDefinitionNames) -> set[tuple[str, str]]:

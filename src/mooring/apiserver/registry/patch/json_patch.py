@@ -89,12 +89,12 @@ class _Document:
     def apply(self, operation: dict[str, Any]) -> None:
         path = _pointer_steps(operation["path"])
         match operation["op"]:
-            case "add":
+            case "replace" if path:
+                self._replace(path, operation["value"])
+            case "add" | "replace":
                 self._add(path, operation["value"])
             case "remove":
                 self._remove(path)
-            case "replace":
-                self._replace(path, operation["value"])
             case "move":
                 source = _pointer_steps(operation["from"])
                 if path[: len(source)] == source and path != source:
@@ -161,9 +161,6 @@ class _Document:
             raise Inapplicable("the operations of the patch move too many items of lists")
 
     def _replace(self, path: list[str], value: Any) -> None:
-        if not path:
-            self.root = value
-            return
         parent, last = self._parent(path, f"replace operation does not apply: doc is missing path: {_pointer(path)}")
         if isinstance(parent, dict) and last in parent:
             parent[last] = value

@@ -80,22 +80,18 @@ class ClusterAddresses:
         key = self._key_of(address)
         if dry_run:
             return await self._context.store.get(key) is None
-        value = self.stored.encode(self._ip_address_of(address, service))
-        return isinstance(await self._context.store.write(Put(key, value, expect=0)), Event)
-
-    def _key_of(self, address: Address) -> str:
-        return self.stored.key("", str(address))
-
-    def _ip_address_of(self, address: Address, service: Service) -> IPAddress:
         meta = ObjectMeta(
             name=str(address),
             uid=str(uuid4()),
             creation_timestamp=times.to_seconds(self._context.clock.now()),
             labels={FAMILY_LABEL: get_ip_family(address), MANAGED_BY: MANAGER},
         )
-        hub = self.stored.hub
-        spec = IPAddressSpec(parent_ref=parent_ref_of(service))
-        return IPAddress(kind=hub.kind, api_version=hub.api_version, metadata=meta, spec=spec)
+        hub, spec = self.stored.hub, IPAddressSpec(parent_ref=parent_ref_of(service))
+        made = IPAddress(kind=hub.kind, api_version=hub.api_version, metadata=meta, spec=spec)
+        return isinstance(await self._context.store.write(Put(key, self.stored.encode(made), expect=0)), Event)
+
+    def _key_of(self, address: Address) -> str:
+        return self.stored.key("", str(address))
 
 
 def get_ip_family(place: Address | Network) -> str:
