@@ -5,7 +5,7 @@ its role, or the verb `bind` on the role. Every change is checked, because even 
 aggregates by it; only changes of owner references and finalizers are exempt. Called before a role or binding is stored.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from mooring.api import errors
@@ -15,12 +15,10 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.quoting import go_quote
 from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef
 from mooring.apiserver.access.authz import Attributes
-from mooring.apiserver.access.rbac import EVERYTHING, RbacAuthorizer, path_matches
+from mooring.apiserver.access.rbac import EVERYTHING, RbacAuthorizer, grants
 from mooring.apiserver.messages import users
 
 GROUP = "rbac.authorization.k8s.io"
-_Right = tuple[str, str, str, str, str]
-"""A single right: verb, group, resource, object name, path. A rule grants every combination of its lists."""
 _MOST_WORK = 10_000_000
 """The maximum number of comparisons of rights for one write: far more than reasonable roles need."""
 
@@ -91,7 +89,7 @@ class EscalationCheck:
 
 def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[PolicyRule]:
     """Return the rules in `wanted` that grant any right which none of the rules `held` grants."""
-    return [rule for rule in wanted if not all(_rules_grant_right(held, right) for right in _rights_of(rule))]
+    return [rule for rule in wanted if not all(any(grants(each, right) for each in held) for right in _rights_of(rule))]
 
 
 def _count_comparisons(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
@@ -109,31 +107,13 @@ def _count_rights(rule: PolicyRule) -> int:
     return verbs * groups * resources * (names or 1) + verbs * paths
 
 
-def _rights_of(rule: PolicyRule) -> Iterable[_Right]:
-    yield from product(rule.verbs, rule.api_groups, rule.resources, rule.resource_names or [""], [""])
-    yield from product(rule.verbs, [""], [""], [""], rule.non_resource_urls)
-
-
-def _rules_grant_right(held: Sequence[PolicyRule], right: _Right) -> bool:
-    verb, group, resource, name, path = right
-    for rule in held:
-        if verb not in rule.verbs and "*" not in rule.verbs:
-            continue
-        if path:
-            if path_matches(rule.non_resource_urls, path):
-                return True
-        elif (
-            (group in rule.api_groups or "*" in rule.api_groups)
-            and _includes_resource(rule.resources, resource)
-            and (not rule.resource_names or (name and name in rule.resource_names))
-        ):
-            return True
-    return False
-
-
-def _includes_resource(held: Sequence[str], resource: str) -> bool:
-    subresource = resource.partition("/")[2]
-    return resource in held or "*" in held or (bool(subresource) and f"*/{subresource}" in held)
+def _rights_of(rule: PolicyRule) -> Iterator[Attributes]:
+    """Yield the single rights of a rule, which grants every combination of its lists."""
+    for verb, group, full, name in product(rule.verbs, rule.api_groups, rule.resources, rule.resource_names or [""]):
+        resource, _, subresource = full.partition("/")
+        yield Attributes(verb, group, resource, subresource, name=name)
+    for verb, path in product(rule.verbs, rule.non_resource_urls):
+        yield Attributes(verb, path=path)
 
 
 def changes_only_owners(new: Resource, old: Resource) -> bool:

@@ -142,9 +142,7 @@ class RoleBook:
     def _authorize_path(self, user: UserInfo, attributes: Attributes) -> Decision:
         for grant in self._grants_of(user, ""):
             for rule in grant.rules:
-                if _includes_value(rule.verbs, attributes.verb) and path_matches(
-                    rule.non_resource_urls, attributes.path
-                ):
+                if grants(rule, attributes):
                     return Decision(True, grant.reason)
         return Decision(False)
 
@@ -187,7 +185,14 @@ def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
     return bool(attributes.subresource) and f"*/{attributes.subresource}" in rule.resources
 
 
-def path_matches(patterns: Sequence[str], path: str) -> bool:
+def grants(rule: PolicyRule, attributes: Attributes) -> bool:
+    """Return whether a rule allows an action on a resource, on the object with the name, or on a non-resource path."""
+    if attributes.path:
+        return _includes_value(rule.verbs, attributes.verb) and _path_matches(rule.non_resource_urls, attributes.path)
+    return resource_matches(rule, attributes) and (not rule.resource_names or attributes.name in rule.resource_names)
+
+
+def _path_matches(patterns: Sequence[str], path: str) -> bool:
     """Return whether a non-resource path matches one of a rule's patterns; a trailing `*` matches any rest."""
     return any(
         pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1])) for pattern in patterns
