@@ -115,8 +115,11 @@ class ServiceAccountTokens:
         for kind, object_type in _BOUND.items():
             if object_type is Node and private.get("pod"):
                 continue  # the node of a pod is a claim that binds nothing
-            if (bound := private.get(kind.lower())) and not await self._exists(object_type, bound, namespace):
-                return f"the {kind.lower()} that the token is bound to does not exist any more"
+            if bound := private.get(kind.lower()):
+                place = "" if object_type is Node else namespace
+                obj = await self._objects.get(object_type, bound.get("name", ""), place)
+                if obj is None or obj.metadata.uid != bound.get("uid"):
+                    return f"the {kind.lower()} that the token is bound to does not exist any more"
         return VerifiedToken(_user_of(namespace, account, private, claims), meant)
 
     def _verified_claims(self, token: str) -> dict[str, Any] | str:
@@ -129,10 +132,6 @@ class ServiceAccountTokens:
             return str(error)
         self._verified.put(digest, claims)
         return claims
-
-    async def _exists(self, object_type: type[Resource], bound: dict[str, str], namespace: str) -> bool:
-        found = await self._objects.get(object_type, bound.get("name", ""), "" if object_type is Node else namespace)
-        return found is not None and found.metadata.uid == bound.get("uid")
 
     async def _bound_claims(self, wanted: BoundObjectReference | None, namespace: str, account: str) -> dict[str, Any]:
         if wanted is None:

@@ -6,20 +6,22 @@ from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
 from mooring.apiserver.registry.decoded_cache import DecodedCache, labels_of
+from mooring.apiserver.registry.stored import ROOT
 from mooring.constraints.celenv.authorizer import Action, Decide, Decision
-from mooring.store.kv import Store
+from mooring.store.kv import KeyValue, Store
+
+
+def find_namespace(store: Store, name: str) -> KeyValue:
+    """Return a stored namespace from memory; raise NotFound if it does not exist."""
+    kv = store.peek(f"{ROOT}namespaces/{name}")
+    if kv is None:
+        raise errors.not_found("namespaces", name)
+    return kv
 
 
 def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Mapping[str, str]]:
     """Return a function that returns a namespace's labels from memory, and raises NotFound if it does not exist."""
-
-    def find_labels(name: str) -> Mapping[str, str]:
-        kv = store.peek(f"/registry/namespaces/{name}")
-        if kv is None:
-            raise errors.not_found("namespaces", name)
-        return decoded.get(kv, labels_of)
-
-    return find_labels
+    return lambda name: decoded.get(find_namespace(store, name), labels_of)
 
 
 def make_decide(authorizer: Authorizer) -> Decide:

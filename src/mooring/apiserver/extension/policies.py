@@ -15,12 +15,13 @@ from mooring.admission.policy.bound import EvaluationRecord, select_visible_name
 from mooring.admission.policy.evaluation import Reinvocation
 from mooring.admission.policy.mutating import MutatingPolicies
 from mooring.admission.policy.validating import ValidatingPolicies, build_rejection
-from mooring.api import codec, errors
+from mooring.api import codec
 from mooring.api.admissionregistration_v1 import DELETE
 from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector
 from mooring.api.response_limits import add_warning
 from mooring.api.scheme import Scheme
+from mooring.apiserver.extension.lookups import find_namespace
 from mooring.apiserver.extension.patching import TreePatching
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.decoded_cache import DecodedCache
@@ -128,10 +129,7 @@ class PolicyStep(KindsFollower):
     # -- what policies may look up
 
     def namespace(self, name: str) -> Tree:
-        kv = self._store.peek(f"/registry/namespaces/{name}")
-        if kv is None:
-            raise errors.not_found("namespaces", name)
-        return self._decoded.get(kv, _decode_visible_namespace)
+        return self._decoded.get(find_namespace(self._store, name), _decode_visible_namespace)
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
         found = self._scheme.kind(api_version, kind)

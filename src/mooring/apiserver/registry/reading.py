@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import binascii
 
 import msgspec
 
@@ -196,7 +195,7 @@ def _decode_token(text: str) -> _ContinueToken | None:
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(data, type=_ContinueToken)
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except (ValueError, msgspec.MsgspecError):
         raise errors.bad_request("continue key is not valid: it was not made by this server") from None
     if token.version != "meta.k8s.io/v1" or not token.start or token.start.startswith("/"):
         raise errors.bad_request("continue key is not valid: it was not made by this server")

@@ -5,7 +5,6 @@ kube-apiserver's message; a refusal is a `WebhookResponse` that does not allow t
 """
 
 import base64
-import binascii
 import json
 from typing import Any
 
@@ -155,7 +154,7 @@ def _check_patch(response: _ReviewResponse, patch: bytes, *, mutating: bool) -> 
 def _decode_patch(response: _ReviewResponse) -> bytes:
     try:
         return base64.b64decode(response.patch or "", validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise WebhookError(f"{_FAILED}response.patch is no base64: {error}") from None
 
 

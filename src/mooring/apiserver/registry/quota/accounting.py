@@ -163,8 +163,8 @@ class QuotaAccounting:
         try:
             while waiting := [entry for entry in self._waiting.get(namespace, ()) if entry.is_open]:
                 batch = _first_batch(waiting)
-                taken = set(map(id, batch))
-                self._waiting[namespace] = [entry for entry in waiting if id(entry) not in taken]
+                taken = set(batch)
+                self._waiting[namespace] = [entry for entry in waiting if entry not in taken]
                 try:
                     async with self.lock_of(namespace):
                         await self._commit(namespace, batch)

@@ -38,9 +38,8 @@ class NodePorts:
         """Allocate the wanted node ports, else raise PortError, and `number` random ones; return the random ones."""
         for port in wanted:
             if port not in self.ports:
-                last = self.ports[-1]
                 why = "provided port is not in the valid range. The range of valid ports is "
-                raise PortError(port, f"{why}{self.ports[0]}-{last}")
+                raise PortError(port, why + self._format_range)
         async with self._lock:
             for _ in range(_ATTEMPTS):
                 revision, found, used = await self._read()
