@@ -44,7 +44,7 @@ from mooring.apiserver.extension.policies import PolicyStep
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller, make_address_lookup
 from mooring.apiserver.extension.webhooks.step import WebhookStep
 from mooring.apiserver.messages import users
-from mooring.apiserver.options import ServerConfig, StatusPages, for_component
+from mooring.apiserver.options import ServerConfig, for_component
 from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.openapi import OpenApi
 from mooring.apiserver.output.tables import Tables
@@ -60,7 +60,7 @@ from mooring.apiserver.registry.objects import Follower, Objects
 from mooring.apiserver.registry.quota.recount import Recount
 from mooring.apiserver.registry.services import Repair, ServiceAllocation
 from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, find_advertised_address
-from mooring.apiserver.requests.app import Application, PathHandler
+from mooring.apiserver.requests.app import Application
 from mooring.apiserver.requests.flow_control import FlowControl
 from mooring.apiserver.requests.health import Check, Health, check_store
 from mooring.apiserver.requests.metrics import ServerMetrics
@@ -188,6 +188,8 @@ class ApiServer:
             tokens=accounts,
             admit=partial(admit_token, context),
         )
+        shown = versions.status_pages
+        pages = StatusPageHandler(shown, config.flags, clock.now) if shown is not None else None
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -214,15 +216,8 @@ class ApiServer:
             webhooks=webhooks,
             api_services=ApiServices(LoopbackClient(resources), self.scheme, clock),
             audit=self._audit,
-            paths=self._status_page_handlers(versions.status_pages),
+            paths=pages.handlers if pages is not None else {},
         )
-
-    def _status_page_handlers(self, pages: StatusPages | None) -> dict[str, PathHandler]:
-        """Return the handlers of `/statusz` and `/flagz`; none if the emulated version lacks the pages."""
-        if pages is None:
-            return {}
-        made = StatusPageHandler(pages, self._config.flags, self._clock.now)
-        return {"/statusz": made.status, "/flagz": made.flags}
 
     def _ready_checks(self) -> dict[str, Check]:
         return {

@@ -4,7 +4,7 @@ Text is for people only. Programs request `application/json;v=v1beta1;g=config.k
 JSON without these parameters and text with them are refused. The right to read metrics includes both pages.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +27,9 @@ _WARNING = (
 _PATHS = ("/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version")
 
 
+PathHandler = Callable[[Request], Awaitable[Response]]
+
+
 class StatusPageHandler:
     """Handles `/statusz` and `/flagz` of a server."""
 
@@ -35,6 +38,7 @@ class StatusPageHandler:
         self._flags = flags
         self._now = now
         self._started = now()
+        self.handlers: dict[str, PathHandler] = {"/statusz": self.status, "/flagz": self.flags}
 
     async def status(self, request: Request) -> Response:
         """Return the response to `/statusz`: the server's versions, start time and paths."""
