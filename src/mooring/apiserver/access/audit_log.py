@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from mooring.api import codec, protobuf, times, yaml_documents
-from mooring.api.authentication_v1 import UserInfo
 from mooring.api.json_tree import DecodeError
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import PROTOBUF, YAML, Response
@@ -102,12 +101,12 @@ def _audit_event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
         "stage": stage,
         "requestURI": request.path[:_LONGEST_URI],
         "verb": exchange.verb or request.method.lower(),
-        "user": _user_fields(who),
+        "user": codec.to_tree(who),
         "sourceIPs": [exchange.address] if exchange.address else [],
         "userAgent": request.user_agent[:200],
     }
     if who is not request.user:
-        event["impersonatedUser"] = _user_fields(request.user)
+        event["impersonatedUser"] = codec.to_tree(request.user)
     if exchange.route:
         route = exchange.route
         name, uid = exchange.created
@@ -134,7 +133,3 @@ def _audit_event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
             **request.audit_annotations,
         }
     return event
-
-
-def _user_fields(user: UserInfo) -> Any:
-    return codec.to_tree(user)

@@ -64,6 +64,5 @@ def _with_usual_groups(name: str, groups: list[str]) -> list[str]:
     account = users.split_service_account(name)
     if account and not groups:
         groups = users.service_account_groups(account[0])
-    if name == users.ANONYMOUS:
-        return [*groups, users.UNAUTHENTICATED] if users.UNAUTHENTICATED not in groups else groups
-    return groups if users.AUTHENTICATED in groups else [*groups, users.AUTHENTICATED]
+    usual = users.UNAUTHENTICATED if name == users.ANONYMOUS else users.AUTHENTICATED
+    return groups if usual in groups else [*groups, usual]

@@ -79,21 +79,17 @@ class RoleBook:
             self._index_binding(role_binding)
 
     def rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule] | None:
-        """Return the rules of a role that a `roleRef` names; None if the role does not exist."""
-        if reference.kind == "ClusterRole":
-            cluster_role = self._cluster_roles.get(reference.name)
-            return self.rules_of_cluster_role(cluster_role) if cluster_role else None
-        role = self._roles.get((namespace, reference.name))
-        return role.rules if role else None
-
-    def rules_of_cluster_role(self, role: ClusterRole) -> list[PolicyRule]:
-        """Return the rules of a ClusterRole and of all that it aggregates."""
-        if not role.aggregation_rule:
-            return role.rules
-        name = role.metadata.name
-        if name not in self._aggregated:
-            self._aggregated[name] = self._aggregate_rules(role, role.aggregation_rule)
-        return self._aggregated[name]
+        """Return the rules of a role that a `roleRef` names, and of those it aggregates; None if it does not exist."""
+        if reference.kind != "ClusterRole":
+            role = self._roles.get((namespace, reference.name))
+            return role.rules if role else None
+        cluster_role = self._cluster_roles.get(reference.name)
+        if cluster_role is None or not cluster_role.aggregation_rule:
+            return cluster_role.rules if cluster_role else None
+        if reference.name not in self._aggregated:
+            rules = self._aggregate_rules(cluster_role, cluster_role.aggregation_rule)
+            self._aggregated[reference.name] = rules
+        return self._aggregated[reference.name]
 
     def _aggregate_rules(self, role: ClusterRole, how: AggregationRule) -> list[PolicyRule]:
         rules = {msgspec.json.encode(rule): rule for rule in role.rules}

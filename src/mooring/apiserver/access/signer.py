@@ -78,7 +78,9 @@ class Signer:
             )
             csr.status.conditions = [*csr.status.conditions, failed]
         else:
-            csr.status.certificate = self._pki.sign_request(request, csr.spec.usages, _lifetime_of(csr, self._longest))
+            seconds = csr.spec.expiration_seconds
+            wanted = self._longest if seconds is None else max(_SHORTEST, timedelta(seconds=seconds))
+            csr.status.certificate = self._pki.sign_request(request, csr.spec.usages, min(wanted, self._longest))
         return why
 
 
@@ -90,8 +92,3 @@ def _is_ready(csr: CertificateSigningRequest) -> bool:
         and FAILED not in decided
         and not csr.status.certificate
     )
-
-
-def _lifetime_of(csr: CertificateSigningRequest, longest: timedelta) -> timedelta:
-    seconds = csr.spec.expiration_seconds
-    return longest if seconds is None else min(longest, max(_SHORTEST, timedelta(seconds=seconds)))
