@@ -54,8 +54,7 @@ class NodeLowering:
         if stored.hub.type not in {Pod, PersistentVolume}:
             return stored
         node = users.node_name(request.user)
-        # The result of a dry run has the revision of another object, so only reads are cached.
-        return stored if node is None else NodeReader(self, stored, node, may_cache=request.method == "GET")
+        return stored if node is None else NodeReader(self, stored, node)
 
     def lower_all(self, stored: Stored, node: str, items: Iterable[KeyValue]) -> list[KeyValue]:
         """Return stored objects for a node, with operators that its kubelet does not know rewritten (lowered)."""
@@ -74,15 +73,12 @@ class NodeLowering:
             key = (version, node, node_revision)
             found = self._lowered.get(key)
             if found is None:
-                found = self.lower(stored, node, kv.value)
+                found = self._lower(stored, node, kv.value)
                 self._lowered.put(key, found)
             result.append(structs.replace(kv, value=found))
         return result
 
-    def lower(self, stored: Stored, node: str, value: bytes) -> bytes:
-        """Return an object's stored bytes for a node, with operators unknown to its kubelet rewritten (lowered)."""
-        if not json_bytes.has_new_operators(value):
-            return value
+    def _lower(self, stored: Stored, node: str, value: bytes) -> bytes:
         properties, obj = self._properties_of(node), _decode(stored, value)
         if isinstance(obj, Pod):
             lowered: Resource = for_node.lower_pod(obj, properties, self._constraints)
@@ -102,11 +98,10 @@ class NodeLowering:
 class NodeReader:
     """Renders stored objects for one node, with new operators lowered to those that its kubelet knows."""
 
-    def __init__(self, lowering: NodeLowering, stored: Stored, node: str, *, may_cache: bool) -> None:
+    def __init__(self, lowering: NodeLowering, stored: Stored, node: str) -> None:
         self._lowering = lowering
         self._stored = stored
         self._node = node
-        self._may_cache = may_cache
 
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
         return self._stored.render(self._lower(value, revision), revision, kind)
@@ -118,8 +113,6 @@ class NodeReader:
         return self._stored.render_items(self._lowering.lower_all(self._stored, self._node, items), kind)
 
     def _lower(self, value: bytes, revision: int) -> bytes:
-        if not self._may_cache:
-            return self._lowering.lower(self._stored, self._node, value)
         [kv] = self._lowering.lower_all(self._stored, self._node, [KeyValue("", value, 0, revision)])
         return kv.value
 
