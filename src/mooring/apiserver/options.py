@@ -44,7 +44,7 @@ class VersionRange(msgspec.Struct, frozen=True):
         return f"{_format_version(self.oldest)} to {_format_version(self.newest)}"
 
 
-class StatusPages(msgspec.Struct, frozen=True):
+class StatusPages(msgspec.Struct, frozen=True, rename="camel"):
     """The version strings that `/statusz` shows."""
 
     go_version: str

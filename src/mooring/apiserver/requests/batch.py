@@ -150,7 +150,8 @@ def _make_batch(batch: Request, writes: Sequence[Write]) -> Batch:
         ]
         requests += made or [first]
         if write.then_delete != NOTHING:
-            deletion = _deletion(first, write.then_delete)
+            headers = {**first.headers, "content-type": JSON}
+            deletion = replace(first, method="DELETE", query={}, headers=headers, body=bytes(write.then_delete))
             for each in made or [first]:
                 row = Row(each.row.name, each.row.uid) if each.row is not None else None
                 path = each.path.removesuffix(end)
@@ -168,11 +169,6 @@ def _request(batch: Request, write: Write) -> Request:
         user=batch.user,
         omit_body=write.omit_body,
     )
-
-
-def _deletion(update: Request, options: msgspec.Raw) -> Request:
-    headers = {**update.headers, "content-type": JSON}
-    return replace(update, method="DELETE", query={}, headers=headers, body=bytes(options))
 
 
 def _to_write_result(response: Response) -> WriteResult:

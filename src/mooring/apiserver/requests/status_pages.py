@@ -56,9 +56,7 @@ class StatusPageHandler:
         data = {
             "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
             "uptimeSeconds": up,
-            "goVersion": self._pages.go_version,
-            "binaryVersion": self._pages.binary_version,
-            "emulationVersion": self._pages.emulation_version,
+            **msgspec.to_builtins(self._pages),
             "paths": list(_PATHS),
         }
         return _make_page(request, "Statusz", ["", *lines], data)
