@@ -44,11 +44,9 @@ class TreePatching:
         try:
             json_patch.check_operations(made)
             patched = json_patch.apply(copy.deepcopy(made), copy.deepcopy(tree))
-        except Inapplicable as error:
-            if str(error).endswith("test failed"):
-                return None
-            raise MutationError(f"JSON Patch: {error}") from None
         except PatchError as error:
+            if isinstance(error, Inapplicable) and str(error).endswith("test failed"):
+                return None
             raise MutationError(f"JSON Patch: {error}") from None
         return patched if isinstance(patched, dict) else None
 

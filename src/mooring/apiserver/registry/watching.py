@@ -89,8 +89,7 @@ class Watching:
         if start.after > current:
             raise too_large_version(start.after, current)
         content_type = WATCH_TYPE if call.accepted.format == "protobuf" else "application/json"
-        watch = Watch(self, call, view, selection, start)
-        return Response(200, watch, content_type, warnings=call.warnings)
+        return Response(200, Watch(self, call, view, selection, start), content_type, warnings=call.warnings)
 
     def add_watcher(self, watcher: Watcher, kind: Kind) -> None:
         self._open[watcher] = kind

@@ -5,6 +5,7 @@ minute. They limit nothing: ``edge/limits.py`` limits requests.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from mooring.admission import flow_control as defaults
@@ -71,10 +72,8 @@ class FlowControl:
                 updated = copy_of(schema)
                 others = [each for each in schema.status.conditions if each.type != _DANGLING]
                 updated.status.conditions = [*others, condition]
-                try:
+                with suppress(errors.Conflict, errors.NotFound):  # its new state is seen next
                     await self._calls.update(updated, "status")
-                except (errors.Conflict, errors.NotFound):
-                    continue  # its new state is seen next
 
     def _dangling_condition(self, schema: FlowSchema) -> FlowSchemaCondition | None:
         """Return the condition `Dangling` that a FlowSchema should get; None if it has it already."""
