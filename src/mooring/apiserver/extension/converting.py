@@ -73,12 +73,12 @@ class WebhookConvertedStored(Stored):
                 self._converted.put((value, kind), codec.encode(normalize(of_own(tree, kind.type))))
 
     async def encode_with_webhook(self, obj: Resource) -> bytes:
-        await self.prepare([self._encode_as(obj, self.hub)], self.storage)
+        await self.prepare([self.encode(obj, self.hub)], self.storage)
         return self.encode(obj)
 
-    def encode(self, obj: Resource) -> bytes:
-        own = self._encode_as(obj, self.hub)
-        return own if self.storage is self.hub else self._convert(own, self.storage)
+    def encode(self, obj: Resource, version: Kind | None = None) -> bytes:
+        own, version = super().encode(obj, self.hub), version or self.storage
+        return own if version is self.hub else self._convert(own, version)
 
     def decode(self, value: bytes, revision: int) -> Resource:
         is_own = self._find_stored_version(value) is self.hub

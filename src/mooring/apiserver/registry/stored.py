@@ -72,14 +72,11 @@ class Stored:
         """Return an object's stored JSON, calling the conversion webhook if its kind has one."""
         return self.encode(obj)
 
-    def encode(self, obj: Resource) -> bytes:
-        """Return the stored JSON of an object of the newest version."""
-        return self._encode_as(obj, self.storage)
-
-    def _encode_as(self, obj: Resource, kind: Kind) -> bytes:
-        version, obj.metadata.resource_version = obj.metadata.resource_version, ""
-        value = codec.encode(self._scheme.convert(obj, kind))
-        obj.metadata.resource_version = version
+    def encode(self, obj: Resource, version: Kind | None = None) -> bytes:
+        """Return the JSON of an object of the newest version as it is stored, or would be in another version."""
+        revision, obj.metadata.resource_version = obj.metadata.resource_version, ""
+        value = codec.encode(self._scheme.convert(obj, version or self.storage))
+        obj.metadata.resource_version = revision
         return value
 
     def decode(self, value: bytes, revision: int) -> Resource:

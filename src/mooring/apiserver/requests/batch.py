@@ -140,22 +140,22 @@ def _make_batch(batch: Request, writes: Sequence[Write]) -> Batch:
     deletions: list[Request] = []
     for write in writes:
         first = _request(batch, write)
-        subresource = write.subresource or _split_path(write.path)[2]
-        end = f"/{subresource}" if subresource else ""
-        is_create = write.method == "POST" and not subresource
-        paths = (write.path if is_create else f"{write.path}/{row.name}{end}" for row in write.rows)
+        is_create = write.method == "POST" and not write.subresource
+        end = f"/{write.subresource}" if write.subresource else ""
+        paths = [write.path if is_create else f"{write.path}/{row.name}{end}" for row in write.rows]
         made = [
             replace(first, path=path, row=row, audit_annotations={})
             for path, row in zip(paths, write.rows, strict=True)
-        ]
-        requests += made or [first]
+        ] or [first]
+        requests += made
         if write.then_delete != NOTHING:
+            subresource = write.subresource or _split_path(write.path)[2]
             headers = {**first.headers, "content-type": JSON}
             deletion = replace(first, method="DELETE", query={}, headers=headers, body=bytes(write.then_delete))
-            for each in made or [first]:
-                row = Row(each.row.name, each.row.uid) if each.row is not None else None
-                path = each.path.removesuffix(end)
-                deletions.append(replace(deletion, path=path, row=row, audit_annotations={}))
+            for each in made:
+                own = Row(each.row.name, each.row.uid) if each.row is not None else None
+                path = each.path.removesuffix(f"/{subresource}") if subresource else each.path
+                deletions.append(replace(deletion, path=path, row=own, audit_annotations={}))
     return Batch(requests, deletions=deletions)
 
 
