@@ -67,6 +67,6 @@ def test_every_code_has_a_status_line(code: int, line: str) -> None:
 async def test_a_webhook_refuses_with_a_code_of_http(server: ApiServer, code: int, expected: int) -> None:
     error = make_refusal_error("w", Status(code=code, message="no"))
     exchange = Exchange(Request(method="POST", path="/"), datetime.now(UTC), 0.0)
-    response = server.app._error_response(exchange, error)
+    response = server.app._exchanges.respond_to_error(exchange, error)
     assert isinstance(response.body, bytes)
     assert (response.status, json.loads(response.body)["code"]) == (expected, expected)

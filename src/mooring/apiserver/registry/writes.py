@@ -112,7 +112,7 @@ def status_of(error: StoreError) -> StatusError:
     return errors.service_unavailable(f"the store cannot do this now: {error}")
 
 
-_reads_stored = attrgetter("reads_stored")
+_reads_stored, _max_attempts = attrgetter("reads_stored"), attrgetter("max_attempts")
 
 
 class Writer:
@@ -133,7 +133,7 @@ class Writer:
         outcomes: dict[int, Outcome] = {}
         open_: Sequence[int] = range(len(writes))
         reads_stored = any(map(_reads_stored, writes))
-        for _ in range(max((write.max_attempts for write in writes), default=0)):
+        for _ in range(max(map(_max_attempts, writes), default=0)):
             if reads_stored:
                 await self._context.store.revision()  # once for all writes: this server may be stale
             drafts = await self._drafts(writes, open_, outcomes)

@@ -11,29 +11,22 @@ calls `serve`; in-process clients call `respond`, without sockets, TLS and HTTP.
 
 import asyncio
 import re
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import zip_longest
 from typing import cast
 from urllib.parse import parse_qs
 
-from msgspec.structs import replace
-
-from mooring.admission.pipeline import generate_uid
 from mooring.api import codec, errors
 from mooring.api.batch_writes import PATH as WRITES
-from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import RootPaths, Status
+from mooring.api.meta_v1 import RootPaths
 from mooring.api.scheme import Scheme
-from mooring.apiserver.access import access_log
-from mooring.apiserver.access.audit_log import AuditLog, created_by
+from mooring.apiserver.access.audit_log import AuditLog
 from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Authorizer, attributes_of, require
 from mooring.apiserver.access.impersonation import find_impersonated_user
 from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
-from mooring.apiserver.edge.calls import BodyTooLargeError, ClientGoneError, HttpCall
+from mooring.apiserver.edge.calls import BodyTooLargeError, HttpCall
 from mooring.apiserver.edge.limits import HeldSlots, RequestLimiter
 from mooring.apiserver.edge.responses import JOINED_BYTES, Stream, pieces_of
 from mooring.apiserver.extension.definitions import Definitions
@@ -41,9 +34,8 @@ from mooring.apiserver.extension.policies import GROUP as POLICIES
 from mooring.apiserver.extension.policies import PolicyStep
 from mooring.apiserver.extension.webhooks.step import WebhookStep
 from mooring.apiserver.messages import users
-from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.exchange import Exchange
-from mooring.apiserver.messages.http import JSON, Request, Response, TakeOver
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute, resolve
 from mooring.apiserver.options import VersionOptions
 from mooring.apiserver.output.discovery import Discovery
@@ -53,16 +45,15 @@ from mooring.apiserver.registry import Resources
 from mooring.apiserver.registry.api_services import GROUP as API_SERVICES
 from mooring.apiserver.registry.api_services import ApiServices
 from mooring.apiserver.registry.connecting import admit_connection
-from mooring.apiserver.registry.handler import Batch
-from mooring.apiserver.registry.writes import Outcome, ResponsePair, status_of
 from mooring.apiserver.requests.batch import WriteBatches
+from mooring.apiserver.requests.batch_chain import BatchChain
+from mooring.apiserver.requests.exchanges import Exchanges
 from mooring.apiserver.requests.health import Health
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewReporter
 from mooring.apiserver.streams.streams import Streams
 from mooring.base import logs, memory
 from mooring.base.clock import Clock
-from mooring.store.errors import StoreError
 
 log = logs.get(__name__)
 
@@ -108,23 +99,34 @@ class Application:
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of additional paths, by first segment: `/explain` handles all paths below it."""
     answers: ResourceHandlers = field(default_factory=dict)
+    _exchanges: Exchanges = field(init=False)
 
     def __post_init__(self) -> None:
-        self.paths = {**self.paths, WRITES: WriteBatches(self.respond_to_batch).handle}
+        self._exchanges = exchanges = Exchanges(self.metrics, self.clock, self.audit)
+        chain = BatchChain(
+            scheme=self.scheme,
+            skew=self.skew,
+            limiter=self.limiter,
+            authorizer=self.authorizer,
+            resources=self.resources,
+            exchanges=exchanges,
+            respond_alone=partial(self.respond, in_batch=True),
+        )
+        self.paths = {**self.paths, WRITES: WriteBatches(chain.respond).handle}
 
     async def serve(self, call: HttpCall) -> Response:
         """Return the response to a request from the network."""
         request = Request(method=call.method, path=call.path, headers=call.headers)
-        exchange = self._begin_exchange(request, call.client.address)
+        exchange = self._exchanges.begin(request, call.client.address)
         response = await self._respond(exchange, call)
         response.request_id = request.request_id
         if response.take_over:
-            response.take_over = partial(self._hand_over, exchange, response.take_over)
+            response.take_over = partial(self._exchanges.hand_over, exchange, response.take_over)
         return response
 
     async def respond(self, request: Request, *, in_batch: bool = False) -> Response:
         """Return the response to a request of this process, or to a write of a batch; its `user` is trusted."""
-        exchange = self._begin_exchange(request)
+        exchange = self._exchanges.begin(request)
         exchange.user = request.user
         return await self._respond(exchange, in_batch=in_batch)
 
@@ -152,17 +154,12 @@ class Application:
             if call is not None:
                 response = self._reserve_memory(exchange, response)
         except Exception as error:
-            response = self._error_response(exchange, error)
+            response = self._exchanges.respond_to_error(exchange, error)
         finally:
             if body_memory is not None:
                 body_memory.release()
-        self.count(exchange, response)
+        self._exchanges.record(exchange, response)
         return response
-
-    def _begin_exchange(self, request: Request, address: str = "") -> Exchange:
-        given = request.request_id or request.headers.get("audit-id", "")
-        request.request_id = given if given and _REQUEST_ID.fullmatch(given) else generate_uid()
-        return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     # -- the steps of the chain, in their order
 
@@ -326,177 +323,16 @@ class Application:
             raise errors.timeout("the request was executed, but this user has too many responses that were not read")
         if held is None:
             raise errors.too_many_requests("this user has too many responses that were not read", 5)
-        if self.audit and exchange.verb == "create":
-            exchange.created = created_by(response)
+        self._exchanges.note_created(exchange, response)
         response.headers = {**response.headers, "content-length": str(len(body))}
         response.body = Stream(pieces_of(body), exchange, held)
         return response
-
-    # -- batches
-
-    async def respond_to_batch(self, batch: Batch) -> list[Response]:
-        """Execute writes that differ only in names and bodies; return the response to each.
-
-        Errors become responses. If a deletion follows each update, return the response to the last of the two that was
-        executed.
-        """
-        exchange, routes = self._exchange_of(batch.requests)
-        ending = self._exchange_of(batch.deletions) if batch.deletions else None
-        outcomes: Sequence[Outcome] | None = None
-        try:
-            if await self._may_write_all(exchange, len(batch.requests)) and (
-                ending is None or await self._may_write_all(ending[0], len(batch.deletions))
-            ):
-                outcomes = await self.resources.write(replace(batch, routes=routes))
-        except Exception as error:
-            outcomes = [error] * len(batch.requests)
-        if outcomes is None:
-            return await asyncio.gather(*self._respond_one_by_one(batch))
-        firsts = [outcome.first if isinstance(outcome, ResponsePair) else outcome for outcome in outcomes]
-        answers = self._finish_responses(exchange, firsts, batch.requests, routes)
-        lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, ResponsePair)}
-        if ending is not None and lasts:
-            followed = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
-            answered = self._finish_responses(ending[0], list(lasts.values()), *followed)
-            for number, answer in zip(lasts, answered, strict=True):
-                answers[number] = answer
-        return answers
-
-    def _respond_one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
-        """Yield, for each write of a batch, an awaitable that authorizes and executes it alone."""
-        if batch.deletions:
-            return map(self._respond_in_turn, batch.requests, batch.deletions)
-        return (self.respond(request, in_batch=True) for request in batch.requests)
-
-    async def _respond_in_turn(self, write: Request, deletion: Request) -> Response:
-        answer = await self.respond(write, in_batch=True)
-        return await self.respond(deletion, in_batch=True) if answer.status < 300 else answer
-
-    def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
-        """Return one exchange that stands for several requests, and the routes of those that have one."""
-        exchange = self._begin_exchange(requests[0])
-        exchange.user = requests[0].user
-        routes = [route for request in requests if (route := resolve(self.scheme, request.path)) is not None]
-        if len(routes) == len(requests):
-            exchange.route = replace(routes[0], name="")
-        return exchange, routes
-
-    async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
-        """Return whether the user may write every object of the resource; if so, count each write for the rate."""
-        request, route = exchange.request, exchange.route
-        if route is None or route.streams or route.path or route.watch:
-            return False
-        self.skew.check_user_agent(request.user_agent)
-        named = attributes_of(request, replace(route, name="any"))
-        exchange.verb = named.verb
-        attributes = replace(named, name="")
-        await self.authorizer.prepare(request.user, attributes)
-        decision = self.authorizer.authorize(request.user, attributes)
-        exchange.allowed_by = decision.reason or "RBAC"
-        for _ in range(count if decision.allowed else 0):
-            self.limiter.check_rate(request.user)
-        return decision.allowed
-
-    def _finish_responses(
-        self,
-        exchange: Exchange,
-        outcomes: Sequence[Response | Exception],
-        requests: Sequence[Request],
-        routes: Sequence[ResourceRoute],
-    ) -> list[Response]:
-        """Return a response for each outcome of a batch, errors included; count and log each."""
-        exchange.route = routes[0] if routes else exchange.route
-        if self.audit or access_log.is_enabled() or not all(isinstance(outcome, Response) for outcome in outcomes):
-            each = zip_longest(outcomes, requests, routes)
-            return [self._finish_response(exchange, *one) for one in each]
-        answers = cast("list[Response]", list(outcomes))
-        sizes = Counter((answer.status, len(cast("bytes", answer.body))) for answer in answers)
-        for (exchange.code, exchange.bytes_sent), times in sizes.items():
-            self._record_end(exchange, times)  # only the numbers differ
-        return answers
-
-    def _finish_response(
-        self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
-    ) -> Response:
-        """Return one write's response or error with its own request id; count and log it."""
-        request.request_id = generate_uid()
-        each = replace(exchange, request=request, route=route or exchange.route)
-        response = self._error_response(each, outcome) if isinstance(outcome, Exception) else outcome
-        self.count(each, response)
-        return response
-
-    # -- the end
-
-    def _error_response(self, exchange: Exchange, error: Exception) -> Response:
-        """Return the response for an error; an unexpected exception is logged, and not shown to the client."""
-        request = exchange.request
-        if isinstance(error, ClientGoneError):
-            exchange.reason = "ClientGone"
-            return Response(499, b"")
-        if isinstance(error, StoreError):
-            error = status_of(error)
-        if not isinstance(error, StatusError):
-            fields = {"method": request.method, "path": request.path, "request_id": request.request_id}
-            log.error("A request failed unexpectedly", exc_info=error, extra={"fields": fields})
-            error = errors.internal_error(f"the server has logged why, with request id {request.request_id}")
-        status = error.status
-        if not 400 <= (status.code or 0) < 600:  # as webhooks may say
-            status.code = 500
-        exchange.reason = status.reason
-        body, content_type = _status_body(status, request)
-        response = Response(status.code or 500, body, content_type, warnings=error.warnings)
-        if exchange.user is None:
-            request.user = users.anonymous()
-        if status.details and status.details.retry_after_seconds:
-            response.headers["retry-after"] = str(status.details.retry_after_seconds)
-        return response
-
-    def count(self, exchange: Exchange, response: Response) -> None:
-        """Record a response in metrics and logs; if it is a stream, when it ends."""
-        exchange.code = response.status
-        body = response.body
-        if isinstance(body, bytes):
-            if self.audit and exchange.verb == "create":
-                exchange.created = created_by(response)
-            exchange.bytes_sent = len(body)
-            self._record_end(exchange)
-        elif isinstance(body, Stream):
-            self.metrics.record_start(exchange)
-            if self.audit and exchange.streaming:
-                self.audit.write(exchange, "ResponseStarted")
-            body.on_end = self._record_end
-
-    def _record_end(self, exchange: Exchange, times: int = 1) -> None:
-        exchange.seconds = self.clock.monotonic() - exchange.started
-        self.metrics.record_end(exchange, times)
-        access_log.write(exchange)
-        if self.audit:
-            self.audit.write(exchange)
-
-    async def _hand_over(self, exchange: Exchange, take_over: TakeOver, connection: Connection) -> None:
-        """Run the response's `take_over` on an upgraded connection, then record the bytes."""
-        try:
-            await take_over(connection)
-        finally:
-            exchange.bytes_sent = connection.sent
-            self.metrics.record_stream(exchange, connection.received, connection.sent)
 
 
 def _has_body(exchange: Exchange) -> bool:
     """Return whether a request's body must be received before it is handled: not for an upgrade."""
     request = exchange.request
     return request.method in _WITH_BODY and not (request.upgrade and exchange.is_stream)
-
-
-def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
-    """Return an error's Status as protobuf if the client prefers that, else as JSON, and the media type."""
-    body = codec.encode(status)
-    try:
-        if request.negotiate_format().format == "protobuf":
-            return format_json(body, request.negotiate_format(), request)
-    except StatusError:
-        pass  # what it takes is not to be had; it gets JSON
-    return body + b"\n", JSON
 
 
 def _parse_query(raw: bytes) -> Mapping[str, Sequence[str]]:
