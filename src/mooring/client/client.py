@@ -41,7 +41,6 @@ from mooring.client.watch import Watch
 from mooring.client.wire import Listing, Query
 
 T = TypeVar("T", bound=Resource)
-S = TypeVar("S", bound=Resource)
 
 JSON = "application/json"
 _METADATA_ALONE = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
@@ -133,11 +132,9 @@ class Client:
 
     # -- reading
 
-    async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
+    async def get(self, cls: type[T], name: str, namespace: str = "") -> T:
         """Return the object with a name; raise NotFound if there is none."""
-        query = wire.build_query(resourceVersion=resource_version)
-        response = await self._send("GET", self._build_path(self.kind(cls), namespace, name), query)
-        return self._decode(response, cls)
+        return self._decode(await self._send("GET", self._build_path(self.kind(cls), namespace, name)), cls)
 
     async def find(self, cls: type[T], name: str, namespace: str = "") -> T | None:
         """Read an object by name; return None if it does not exist."""
@@ -218,9 +215,7 @@ class Client:
         resource_version: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        bookmarks: bool = True,
         timeout_seconds: int = 0,
-        send_initial_events: bool = False,
         managed_fields: bool = True,
         last_states: bool = True,
     ) -> Watch[T]:
@@ -231,13 +226,11 @@ class Client:
         kind = self.kind(cls)
         query = wire.build_query(
             watch="true",
-            allowWatchBookmarks="true" if bookmarks else "",
+            allowWatchBookmarks="true",
             resourceVersion=resource_version,
             labelSelector=label_selector,
             fieldSelector=field_selector,
             timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
-            sendInitialEvents="true" if send_initial_events else "",
-            resourceVersionMatch="NotOlderThan" if send_initial_events else "",
             **({} if managed_fields or last_states else {for_caches.PARAMETER: "true"}),
         )
         headers = {"accept": JSON, "user-agent": self.user_agent}
@@ -293,27 +286,18 @@ class Client:
 
     # -- writing
 
-    async def create(self, obj: T, *, dry_run: bool = False, field_manager: str = "", field_validation: str = "") -> T:
+    async def create(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
         """Create an object; return it as stored. Raise AlreadyExists if its name is taken, Invalid if it is refused."""
         kind, body = self._encode(obj)
         path = self._build_path(kind, obj.metadata.namespace)
-        query = wire.build_write_query(dry_run, field_manager, field_validation)
+        query = wire.build_write_query(field_manager, dry_run=dry_run)
         return self._decode(await self._send("POST", path, query, body), type(obj))
 
-    async def update(
-        self,
-        obj: T,
-        *,
-        subresource: str = "",
-        dry_run: bool = False,
-        field_manager: str = "",
-        field_validation: str = "",
-    ) -> T:
+    async def update(self, obj: T, *, subresource: str = "") -> T:
         """Replace an object; return it as stored. Raise Conflict if its resourceVersion is stale."""
         kind, body = self._encode(obj)
         path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
-        query = wire.build_write_query(dry_run, field_manager, field_validation)
-        return self._decode(await self._send("PUT", path, query, body), type(obj))
+        return self._decode(await self._send("PUT", path, body=body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
         """Create an object, but let the server omit it from the response. Return None; errors are raised as usual."""
@@ -327,17 +311,17 @@ class Client:
         """Replace an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         await self._write_object("PUT", obj, subresource)
 
-    async def end_unread(self, obj: Resource, *, grace_period_seconds: int = 0) -> None:
+    async def end_unread(self, obj: Resource) -> None:
         """Write an object's last status, then delete it: in one request if the server takes batches, else in two."""
         meta = obj.metadata
-        options = wire.make_delete_options(grace_period_seconds, None, meta.uid, None, dry_run=False)
+        options = wire.make_delete_options(0, uid=meta.uid)
         response = await self._write_object("PUT", obj, "status", then_delete=options)
         if not response.has_deleted:
             await self.delete_unread(type(obj), meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
 
-    async def update_status(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
+    async def update_status(self, obj: T) -> T:
         """Replace the status of an object; return the object as stored. Raise Conflict as `update` does."""
-        return await self.update(obj, subresource="status", dry_run=dry_run, field_manager=field_manager)
+        return await self.update(obj, subresource="status")
 
     async def patch(
         self,
@@ -348,13 +332,10 @@ class Client:
         *,
         type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - kubectl's word for it
         subresource: str = "",
-        dry_run: bool = False,
         field_manager: str = "",
-        field_validation: str = "",
-        force: bool = False,
     ) -> T:
         """Patch the named object; return it as stored. `body` is JSON; for `PatchType.JSON`, a list of operations."""
-        query = wire.build_write_query(dry_run, field_manager, field_validation, force=force)
+        query = wire.build_write_query(field_manager)
         path = self._build_path(self.kind(cls), namespace, name, subresource)
         return self._decode(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
 
@@ -382,17 +363,15 @@ class Client:
             templated=self._templated_if_offered(kind, templated),
         )
 
-    async def apply(
-        self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
-    ) -> T:
+    async def apply(self, obj: T, *, field_manager: str, force: bool = False, dry_run: bool = False) -> T:
         """Apply an object (server-side apply); return it as stored. Raise Conflict if others own fields that it sets.
 
         The manager then owns the fields that are set. Fields that a struct always writes count as set; `patch` with
         `PatchType.APPLY` applies exactly the given fields.
         """
         kind, body = self._encode(obj)
-        path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
-        query = wire.build_write_query(dry_run, field_manager, "", force=force)
+        path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name)
+        query = wire.build_write_query(field_manager, dry_run=dry_run, force=force)
         return self._decode(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
 
     async def delete(
@@ -405,10 +384,9 @@ class Client:
         propagation_policy: str | None = None,
         uid: str | None = None,
         resource_version: str | None = None,
-        dry_run: bool = False,
     ) -> T | Status:
         """Delete an object. Return the object if finalizers or a grace period delay its removal, otherwise a Status."""
-        options = wire.make_delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
+        options = wire.make_delete_options(grace_period_seconds, propagation_policy, uid, resource_version)
         response = await self._send(
             "DELETE", self._build_path(self.kind(cls), namespace, name), body=codec.encode(options)
         )
@@ -428,9 +406,7 @@ class Client:
     ) -> None:
         """Delete an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         kind = self.kind(cls)
-        body = codec.encode(
-            wire.make_delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False)
-        )
+        body = codec.encode(wire.make_delete_options(grace_period_seconds, propagation_policy, uid))
         template = wire.encode_delete_options(grace_period_seconds, propagation_policy)
         path, collection = self._build_path(kind, namespace, name), self._build_path(kind, namespace)
         row = Row(name, uid or "")
@@ -443,45 +419,30 @@ class Client:
         namespace: str = "",
         *,
         label_selector: str = "",
-        field_selector: str = "",
         grace_period_seconds: int | None = None,
         propagation_policy: str | None = None,
-        dry_run: bool = False,
     ) -> None:
-        """Delete all objects of a kind that match the selectors, in a namespace or, if it is empty, in all."""
-        options = wire.make_delete_options(grace_period_seconds, propagation_policy, None, None, dry_run)
-        query = wire.build_query(labelSelector=label_selector, fieldSelector=field_selector)
+        """Delete all objects of a kind that match the selector, in a namespace or, if it is empty, in all."""
+        options = wire.make_delete_options(grace_period_seconds, propagation_policy)
+        query = wire.build_query(labelSelector=label_selector)
         await self._send("DELETE", self._build_path(self.kind(cls), namespace), query, codec.encode(options))
 
     # -- subresources
 
-    async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
-        """POST `obj`, such as an Eviction, to a subresource of the named `cls`; return the response as its type."""
-        response = await self._post_subresource(self.kind(cls), name, namespace, subresource, obj)
-        return wire.decode_response(response, type(obj))
-
-    async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
+    async def bind(self, name: str, namespace: str, node: str) -> None:
         """Bind a pod to a node; raise Conflict if the pod is bound already. `BulkBinding` binds many at once."""
-        binding = Binding(
-            metadata=ObjectMeta(name=name, namespace=namespace, uid=uid),
-            target=ObjectReference(kind="Node", name=node),
-        )
-        await self.bind_with(binding)
+        target = ObjectReference(kind="Node", name=node)
+        await self.bind_with(Binding(metadata=ObjectMeta(name=name, namespace=namespace), target=target))
 
     async def bind_with(self, binding: Binding) -> None:
         """Bind a pod by sending a complete Binding, which may carry annotations for the pod."""
         meta = binding.metadata
-        await self._post_subresource(self.kind(Pod), meta.name, meta.namespace, "binding", binding)
+        await self._post_subresource(Pod, meta.name, meta.namespace, "binding", binding)
 
-    async def evict(
-        self, name: str, namespace: str, *, grace_period_seconds: int | None = None, uid: str | None = None
-    ) -> None:
+    async def evict(self, name: str, namespace: str) -> None:
         """Evict a pod; raise TooManyRequests if a disruption budget does not allow it now."""
-        options = None
-        if grace_period_seconds is not None or uid is not None:
-            options = wire.make_delete_options(grace_period_seconds, None, uid, None, dry_run=False)
-        eviction = Eviction(metadata=ObjectMeta(name=name, namespace=namespace), delete_options=options)
-        await self._post_subresource(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
+        eviction = Eviction(metadata=ObjectMeta(name=name, namespace=namespace))
+        await self._post_subresource(Pod, name, namespace, "eviction", eviction, attempts=1)
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
         """Return the Scale of a workload: its desired and actual replicas."""
@@ -502,7 +463,9 @@ class Client:
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
         """Request a token for a service account; return the TokenRequest, with the token in its `status.token`."""
-        return await self.create_sub(ServiceAccount, service_account, namespace, "token", TokenRequest(spec=spec))
+        wanted = TokenRequest(spec=spec)
+        response = await self._post_subresource(ServiceAccount, service_account, namespace, "token", wanted)
+        return wire.decode_response(response, TokenRequest)
 
     # -- anything else
 
@@ -515,10 +478,9 @@ class Client:
         body: bytes = b"",
         content_type: str = JSON,
         accept: str = JSON,
-        timeout: float = _TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport keeps it
     ) -> Response:
         """Send a request to any path and return its response; raise the server's error for a status of 400 or more."""
-        return await self._send(method, path, query, body, content_type=content_type, accept=accept, timeout=timeout)
+        return await self._send(method, path, query, body, content_type=content_type, accept=accept)
 
     # -- how
 
@@ -595,13 +557,19 @@ class Client:
         return templated if is_offered else None
 
     async def _post_subresource(
-        self, kind: Kind, name: str, namespace: str, subresource: str, obj: Resource, *, attempts: int = _ATTEMPTS
+        self,
+        cls: type[Resource],
+        name: str,
+        namespace: str,
+        subresource: str,
+        obj: Resource,
+        *,
+        attempts: int = _ATTEMPTS,
     ) -> Response:
         own = self.kind(type(obj))
         body = codec.encode(structs.replace(obj, api_version=own.api_version, kind=own.kind))
-        return await self._send(
-            "POST", self._build_path(kind, namespace, name, subresource), body=body, attempts=attempts
-        )
+        path = self._build_path(self.kind(cls), namespace, name, subresource)
+        return await self._send("POST", path, body=body, attempts=attempts)
 
     async def _send(
         self,
@@ -612,7 +580,6 @@ class Client:
         *,
         content_type: str = JSON,
         accept: str = JSON,
-        timeout: float = _TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport keeps it
         attempts: int = _ATTEMPTS,
         omit_body: bool = False,
         then_delete: bytes = b"",
@@ -625,7 +592,7 @@ class Client:
         request = Request(method, path, query, headers, body, guard, omit_body=omit_body, then_delete=then_delete)
         request.templated = templated
         for attempt in range(1, attempts + 1):
-            response = await self._transport.send(request, timeout)
+            response = await self._transport.send(request, _TIMEOUT_SECONDS)
             if response.warnings:
                 _log_warnings(request, response.warnings)
             if response.status < 400:

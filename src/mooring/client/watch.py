@@ -26,8 +26,6 @@ from mooring.client.wire import UNREADABLE, Conversion, decode_item
 T = TypeVar("T", bound=Resource)
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark after the last initial event, where these were requested."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):

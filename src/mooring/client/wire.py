@@ -171,17 +171,12 @@ def build_query(**parameters: str) -> Query:
     return [(name, value) for name, value in parameters.items() if value]
 
 
-def build_write_query(dry_run: bool, field_manager: str, field_validation: str, *, force: bool = False) -> Query:
-    return build_query(
-        dryRun="All" if dry_run else "",
-        fieldManager=field_manager,
-        fieldValidation=field_validation,
-        force="true" if force else "",
-    )
+def build_write_query(field_manager: str, *, dry_run: bool = False, force: bool = False) -> Query:
+    return build_query(dryRun="All" if dry_run else "", fieldManager=field_manager, force="true" if force else "")
 
 
 def make_delete_options(
-    grace: int | None, propagation: str | None, uid: str | None, version: str | None, dry_run: bool
+    grace: int | None, propagation: str | None = None, uid: str | None = None, version: str | None = None
 ) -> DeleteOptions:
     return DeleteOptions(
         kind="DeleteOptions",
@@ -189,14 +184,13 @@ def make_delete_options(
         grace_period_seconds=grace,
         propagation_policy=propagation,
         preconditions=Preconditions(uid=uid, resource_version=version) if uid or version else None,
-        dry_run=["All"] if dry_run else [],
     )
 
 
 @lru_cache(maxsize=64)
 def encode_delete_options(grace: int | None, propagation: str | None) -> bytes:
     """Return DeleteOptions with a grace period and propagation policy as JSON."""
-    return codec.encode(make_delete_options(grace, propagation, None, None, dry_run=False))
+    return codec.encode(make_delete_options(grace, propagation))
 
 
 def parse_retry_after(response: Response) -> float | None:

@@ -70,9 +70,9 @@ CASES = [
     ),
     Case(
         "create says kind and options",
-        lambda c: c.create(pod(), dry_run=True, field_manager="me", field_validation="Strict"),
+        lambda c: c.create(pod(), dry_run=True, field_manager="me"),
         "POST",
-        "/api/v1/namespaces/prod/pods?dryRun=All&fieldManager=me&fieldValidation=Strict",
+        "/api/v1/namespaces/prod/pods?dryRun=All&fieldManager=me",
         {
             "kind": "Pod",
             "apiVersion": "v1",
@@ -131,13 +131,13 @@ CASES = [
     ),
     Case(
         "bind posts a Binding",
-        lambda c: c.bind("web", "prod", "n1", uid="u1"),
+        lambda c: c.bind("web", "prod", "n1"),
         "POST",
         "/api/v1/namespaces/prod/pods/web/binding",
         {
             "kind": "Binding",
             "apiVersion": "v1",
-            "metadata": {"name": "web", "namespace": "prod", "uid": "u1"},
+            "metadata": {"name": "web", "namespace": "prod"},
             "target": {"kind": "Node", "name": "n1"},
         },
     ),
