@@ -56,7 +56,7 @@ log = logs.get(__name__)
 class Informer(Generic[T]):
     """A cache of one kind's objects, kept current by list and watch, with handlers for changes.
 
-    It may be restricted to a namespace or to selectors. Create it with `Informers.of`.
+    It may be restricted to a namespace or by a field selector. Create it with `Informers.of`.
     """
 
     def __init__(
@@ -65,7 +65,6 @@ class Informer(Generic[T]):
         cls: type[T],
         namespace: str = "",
         *,
-        label_selector: str = "",
         field_selector: str = "",
         backoff: Backoff = BACKOFF,
         turns: asyncio.Semaphore | None = None,
@@ -75,7 +74,6 @@ class Informer(Generic[T]):
         self._cls = cls
         self._kind = client.kind(cls)
         self._namespace = namespace
-        self._label_selector = label_selector
         self._field_selector = field_selector
         self._backoff = backoff
         self._turns = turns or asyncio.Semaphore()
@@ -202,7 +200,6 @@ class Informer(Generic[T]):
             listing = await self._client.list(
                 self._cls,
                 self._namespace,
-                label_selector=self._label_selector,
                 field_selector=self._field_selector,
                 resource_version="0" if allow_stale else "",
                 managed_fields=False,
@@ -227,7 +224,6 @@ class Informer(Generic[T]):
             self._namespace,
             resource_version=self._version,
             timeout_seconds=seconds,
-            label_selector=self._label_selector,
             field_selector=self._field_selector,
             managed_fields=False,
             last_states=False,
@@ -323,62 +319,46 @@ class RelayingInformer(Informer[T]):
 
 
 class Informers:
-    """The informers of one component, one for each kind, namespace and selector, shared by all callers.
+    """The informers of one component, one for each kind, namespace and field selector, shared by all callers.
 
     `shared` are those of another component in this process, whose caches are used. `allow_stale` lets the first lists
     come from the server's cache, which may be a moment old (`Client.list`).
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        shared: "Informers | None" = None,
-        allow_stale: bool = False,
-    ) -> None:
+    def __init__(self, client: Client, *, shared: "Informers | None" = None, allow_stale: bool = False) -> None:
         self.client = client
         self._allow_stale = allow_stale
         self._shared = shared
-        self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
+        self._informers: dict[tuple[type[Resource], str, str], Informer[Any]] = {}
         self._tasks: dict[Informer[Any], asyncio.Task[None]] = {}
         self._running = False
         self._turns = asyncio.Semaphore(_CONCURRENT_LISTS)
 
-    def of(
-        self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
-    ) -> Informer[T]:
-        """Return the informer for a kind, namespace and selectors; create a missing one, which runs after `start`."""
-        key = (cls, namespace, label_selector, field_selector)
+    def of(self, cls: type[T], namespace: str = "", *, field_selector: str = "") -> Informer[T]:
+        """Return the informer for a kind, namespace and selector; create a missing one, which `async with` runs."""
+        key = (cls, namespace, field_selector)
         informer = self._informers.get(key)
         if informer is None:
             source = self._shared._informers.get(key) if self._shared is not None else None
-            informer = self._informers[key] = (
-                RelayingInformer(self.client, cls, source)
-                if source is not None
-                else Informer(
+            if source is not None:
+                informer = RelayingInformer(self.client, cls, source)
+            else:
+                informer = Informer(
                     self.client,
                     cls,
                     namespace,
-                    label_selector=label_selector,
                     field_selector=field_selector,
                     turns=self._turns,
                     allow_stale=self._allow_stale,
                 )
-            )
+            self._informers[key] = informer
             if self._running:
                 self._start_informer(informer)
         return informer
 
     def follows(self, cls: type[Resource]) -> bool:
         """Return whether there is an informer for all objects of a kind, in all namespaces."""
-        return (cls, "", "", "") in self._informers
-
-    def start(self) -> None:
-        """Start the list and watch tasks of all informers; those created later start at once."""
-        if not self._running:
-            self._running = True
-            for informer in self._informers.values():
-                self._start_informer(informer)
+        return (cls, "", "") in self._informers
 
     def forget(self, cls: type[Resource]) -> None:
         """Stop and remove the informers of a custom kind that was deleted."""
@@ -387,24 +367,24 @@ class Informers:
             if task is not None:
                 task.cancel()
 
-    async def stop(self) -> None:
-        self._running = False
-        tasks, self._tasks = list(self._tasks.values()), {}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
     async def wait_for_sync(self) -> None:
         """Wait until every informer has its first list in the cache."""
         for informer in list(self._informers.values()):
             await informer.wait_for_sync()
 
     async def __aenter__(self) -> Self:
-        self.start()
+        """Start the list and watch tasks of all informers; those created later start at once."""
+        self._running = True
+        for informer in self._informers.values():
+            self._start_informer(informer)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+        self._running = False
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start_informer(self, informer: Informer[Any]) -> None:
         task = asyncio.create_task(informer.run())

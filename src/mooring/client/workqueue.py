@@ -62,7 +62,8 @@ class WorkQueue(Generic[K]):
         self._dirty: set[K] = set()
         """Items that need work: those in `_ready`, and those that a worker has and that were added again."""
         self._processing: set[K] = set()
-        self._getters: deque[asyncio.Future[None]] = deque()
+        self._available = asyncio.Semaphore(0)
+        """Counts the items of `_ready`, and one more when the queue is shut down."""
         self._failures: dict[K, int] = {}
         self._later: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
@@ -90,8 +91,7 @@ class WorkQueue(Generic[K]):
             return
         self._dirty.add(item)
         if item not in self._processing:
-            self._ready.append(item)
-            self._wake_one_getter()
+            self._append_ready(item)
 
     def add_after(self, item: K, seconds: float) -> None:
         """Add an item after some seconds; if it is delayed already, the earlier of the two times counts."""
@@ -131,17 +131,10 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K | None:
         """Wait for an item and return it; None if the queue is shut down and empty. Call `done` after processing it."""
-        while not self._ready:
-            if self._closed:
-                return None
-            getter = asyncio.get_running_loop().create_future()
-            self._getters.append(getter)
-            try:
-                await getter
-            except asyncio.CancelledError:
-                if getter.done() and not getter.cancelled():
-                    self._wake_one_getter()  # another getter must take the item that this one was woken for
-                raise
+        await self._available.acquire()
+        if not self._ready:
+            self._available.release()  # for the next getter
+            return None
         item = self._ready.popleft()
         self._dirty.discard(item)
         self._processing.add(item)
@@ -151,26 +144,21 @@ class WorkQueue(Generic[K]):
         """Declare an item processed; if it was added again meanwhile, it becomes ready for `get` again."""
         self._processing.discard(item)
         if item in self._dirty:
-            self._ready.append(item)
-            self._wake_one_getter()
+            self._append_ready(item)
 
     def shut_down(self) -> None:
         """Ignore items added from now on and drop delayed ones; `get` returns the ready ones, then None."""
+        if not self._closed:
+            self._available.release()
         self._closed = True
         self._later.clear()
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
-        for getter in self._getters:
-            if not getter.done():
-                getter.set_result(None)
 
-    def _wake_one_getter(self) -> None:
-        while self._getters:
-            getter = self._getters.popleft()
-            if not getter.done():
-                getter.set_result(None)
-                return
+    def _append_ready(self, item: K) -> None:
+        self._ready.append(item)
+        self._available.release()
 
     def _set_timer(self) -> None:
         """Start the timer for the delayed item that is due next."""
