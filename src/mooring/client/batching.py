@@ -10,7 +10,6 @@ do not wait for one another, so that a slow webhook delays no leases. The server
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from urllib.parse import urlencode
 
 import msgspec
@@ -19,7 +18,7 @@ from msgspec import structs
 from mooring.api.batch_writes import JSON, NOTHING, PATH, Row, Write, WriteResults, Writes
 from mooring.base import logs
 from mooring.client.errors import DisconnectedError
-from mooring.client.transport import Request, Response, Stream, Templated, Transport
+from mooring.client.transport import Request, Response, Stream, Transport
 
 _MAX_WRITES = 100
 """The maximum number of writes in a batch: a server executes all of a batch before it does anything else."""
@@ -59,15 +58,11 @@ class BatchingTransport:
         self._transport = transport
         self._queues: dict[tuple[str, ...], _WriteQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.server_takes_batches = True
+        self.takes_templates = True
         """Whether the server supports batches; True until it refused one."""
 
-    @property
-    def takes_templates(self) -> bool:
-        return self.server_takes_batches
-
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
-        if not self.server_takes_batches or not _may_batch(request):
+        if not self.takes_templates or not _may_batch(request):
             return await self._transport.send(_encode_body(request), timeout)
         queue = self._queues.setdefault(_make_queue_key(request), _WriteQueue())
         waiting = _PendingWrite(request, timeout, asyncio.get_running_loop().create_future())
@@ -101,13 +96,13 @@ class BatchingTransport:
 
     async def _send_batch(self, queue: _WriteQueue, group: list[_PendingWrite]) -> None:
         try:
-            if len(group) == 1 or not self.server_takes_batches:
+            if len(group) == 1 or not self.takes_templates:
                 await asyncio.gather(*map(self._send_alone, group))
                 return
             batch, group[:] = _make_batch_request(group)
             response = await self._transport.send(batch, max(each.timeout for each in group))
             if response.status in _NOT_OFFERED or response.status == _TOO_LARGE:
-                self.server_takes_batches = response.status == _TOO_LARGE
+                self.takes_templates = response.status == _TOO_LARGE
                 log.info("this server takes no such batch of writes, sending them one by one: %s", response.status)
                 await asyncio.gather(*map(self._send_alone, group))
                 return
@@ -184,67 +179,55 @@ def _encode_body(request: Request) -> Request:
 
 def _make_batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWrite]]:
     """Return the `POST /writes` request for some writes, and these writes in the order of its responses."""
-    items: dict[object, tuple[Write, list[_PendingWrite]]] = {}
+    items: dict[object, tuple[list[_PendingWrite], bytes, list[Row]]] = {}
     known: dict[int, tuple[bytes, Row]] = {}
     for each in group:
         templated = each.request.templated
         if templated is None:
-            items[id(each)] = (_make_write(each.request), [each])
+            items[id(each)] = ([each], b"", [])
             continue
         found = known.get(id(templated.source))
         if found is None:
             found = known[id(templated.source)] = templated.split()
         template, row = found
         key = (templated.collection, template, templated.then_delete, each.request.omit_body)
-        if key not in items:
-            items[key] = (_make_template_write(each.request, templated, template), [])
-        items[key][0].rows.append(row)
-        items[key][1].append(each)
-    for write, writers in items.values():
-        if len(write.rows) == 1:  # nothing to share
-            alone = writers[0].request
-            write.path, write.subresource, write.rows = alone.path, "", []
-            write.body = msgspec.Raw(_encode_body(alone).body)
-            write.then_delete = msgspec.Raw(alone.then_delete) if alone.then_delete else NOTHING
-    requests = [each.request for each in group]
-    headers = {name: value for name, value in requests[0].headers.items() if name == "user-agent"}
+        writers, _, rows = items.setdefault(key, ([], template, []))
+        writers.append(each)
+        rows.append(row)
+    guards = {id(guard): guard for each in group if (guard := each.request.guard) is not None}
+
+    def check_guards() -> None:
+        for guard in guards.values():
+            guard()
+
+    headers = {name: value for name, value in group[0].request.headers.items() if name == "user-agent"}
     headers |= {"accept": JSON, "content-type": JSON}
-    guards = {id(request.guard): request.guard for request in requests if request.guard is not None}
-    body = _ENCODER.encode(Writes([write for write, _ in items.values()]))
-    sent = Request("POST", PATH, (), headers, body, _combine_guards(list(guards.values())))
-    return sent, [each for _, writers in items.values() for each in writers]
+    body = _ENCODER.encode(Writes([_make_write(*item) for item in items.values()]))
+    in_order = [each for writers, _, _ in items.values() for each in writers]
+    return Request("POST", PATH, (), headers, body, check_guards), in_order
 
 
-def _make_template_write(request: Request, templated: Templated, template: bytes) -> Write:
-    write = _make_write(request)
-    write.path, write.subresource = templated.collection, templated.subresource
-    write.body, write.rows = msgspec.Raw(template), []
-    write.then_delete = msgspec.Raw(templated.then_delete) if templated.then_delete else NOTHING
-    return write
-
-
-def _make_write(request: Request) -> Write:
+def _make_write(writers: list[_PendingWrite], template: bytes, rows: list[Row]) -> Write:
+    """Return an item of a batch: a template with the rows of several writes, or the whole of a single write."""
+    first = writers[0].request
+    path, subresource, body, then_delete = first.path, "", template, first.then_delete
+    if len(writers) == 1 or first.templated is None:
+        body, rows = _encode_body(first).body, []
+    else:
+        path, subresource = first.templated.collection, first.templated.subresource
+        then_delete = first.templated.then_delete
     return Write(
-        request.method,
-        request.path,
-        urlencode(request.query) if request.query else "",
-        request.headers.get("content-type", JSON),
-        JSON if request.omit_body else request.headers.get("accept", JSON),
-        msgspec.Raw(request.body) if request.body else NOTHING,
-        request.omit_body,
-        msgspec.Raw(request.then_delete) if request.then_delete else NOTHING,
+        first.method,
+        path,
+        urlencode(first.query) if first.query else "",
+        first.headers.get("content-type", JSON),
+        JSON if first.omit_body else first.headers.get("accept", JSON),
+        msgspec.Raw(body) if body else NOTHING,
+        first.omit_body,
+        msgspec.Raw(then_delete) if then_delete else NOTHING,
+        subresource,
+        rows,
     )
-
-
-def _combine_guards(guards: list[Callable[[], None]]) -> Callable[[], None] | None:
-    if not guards:
-        return None
-
-    def check_all() -> None:
-        for each in guards:
-            each()
-
-    return check_all
 
 
 def split_batch_response(response: Response, count: int) -> list[Response]:

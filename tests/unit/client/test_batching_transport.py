@@ -155,13 +155,13 @@ async def test_a_server_without_groups_gets_the_writes_one_by_one_from_then_on(r
     server = Server(turned_away=refusal)
     for _ in range(2):
         assert [outcome.metadata.name for outcome in await server.create("a", "c")] == ["a", "c"]
-    assert (server.paths.count("/writes"), server.grouped.server_takes_batches) == (1, False)
+    assert (server.paths.count("/writes"), server.grouped.takes_templates) == (1, False)
 
 
 async def test_a_group_that_is_too_large_goes_one_by_one_and_the_next_is_a_group_again() -> None:
     server = Server(turned_away=errors.request_entity_too_large("too much"))
     assert [type(outcome) for outcome in await server.create("a", "c")] == [ConfigMap, ConfigMap]
-    assert server.grouped.server_takes_batches
+    assert server.grouped.takes_templates
 
 
 @pytest.mark.parametrize(
