@@ -15,7 +15,7 @@ import uvloop
 from mooring.apiserver.access.pki import Pki
 from mooring.apiserver.edge import tls_transport
 from mooring.apiserver.edge.http_server import listen
-from mooring.apiserver.edge.tls_transport import TlsListener
+from mooring.apiserver.edge.tls_transport import accept_connections
 from mooring.base.clock import SystemClock
 
 pytestmark = pytest.mark.req("S.6")
@@ -78,7 +78,10 @@ class Listening:
         self.made: list[Server] = []
         self.clients: list[asyncio.StreamWriter] = []
         self._new: asyncio.Queue[Server] = asyncio.Queue()
-        self.listener = TlsListener(self.socket, self.tls, self._server)
+        self.accept()
+
+    def accept(self) -> None:
+        self.accepting = asyncio.create_task(accept_connections(self.socket, self.tls, self._server))
 
     def _server(self) -> Server:
         server = Server()
@@ -106,7 +109,7 @@ def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], No
         try:
             yield found
         finally:
-            found.listener.close()
+            found.accepting.cancel()
             found.socket.close()
             for transport in (*(it.transport for it in found.clients), *(it.transport for it in found.made)):
                 transport.abort()
@@ -295,10 +298,9 @@ def test_a_listener_that_can_have_no_more_files_tries_again(
                     raise OSError(errno.EMFILE, "too many open files")
                 return super().accept()
 
-        listening.listener.close()
-        full = Full(fileno=listening.socket.detach())
-        listening.socket = full
-        listening.listener = TlsListener(full, listening.tls, listening._server)
+        listening.accepting.cancel()
+        listening.socket = Full(fileno=listening.socket.detach())
+        listening.accept()
         _, writer, server = await listening.connect()
         writer.write(b"hello")
         await server.until(lambda it: it.heard == b"hello")

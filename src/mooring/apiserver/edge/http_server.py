@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.edge.protocol import Application, HttpProtocol, ServedCall
-from mooring.apiserver.edge.tls_transport import TlsListener
+from mooring.apiserver.edge.tls_transport import accept_connections
 from mooring.base import logs
 
 log = logs.get(__name__)
@@ -36,14 +36,12 @@ def listen(address: str, port: int) -> socket.socket:
     is_ipv6 = ":" in address
     where = f"[{address}]:{port}" if is_ipv6 else f"{address}:{port}"
     try:
-        listening = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((address, port))
-            listening.listen(_BACKLOG)
-        except BaseException:
-            listening.close()
-            raise
+        listening = socket.create_server(
+            (address, port),
+            family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+            backlog=_BACKLOG,
+            dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
+        )
     except OSError as error:
         why = _LISTEN_ERRORS.get(error.errno) or error.strerror or str(error)
         raise ListenError(f"cannot listen on {where}: {why}") from error
@@ -83,7 +81,7 @@ class HttpServer:
         self._before_stop = before_stop
         self._grace_seconds = grace_seconds
         self._is_hurried = False
-        self._listener: TlsListener | asyncio.Server | None = None
+        self._stop_listening: Callable[[], object] = lambda: None
         self.connections: set[HttpProtocol] = set()
         self._calls: set[ServedCall] = set()
         shared = {"application": staticmethod(app), "limits": limits or Limits()}
@@ -94,9 +92,11 @@ class HttpServer:
         """Accept connections from now on."""
         loop = self._protocol.loop = asyncio.get_running_loop()
         if self._tls is not None:
-            self._listener = TlsListener(self._socket, self._tls, self._protocol)
+            accepting = loop.create_task(accept_connections(self._socket, self._tls, self._protocol))
+            self._stop_listening = accepting.cancel
         else:
-            self._listener = await loop.create_server(self._protocol, sock=self._socket, backlog=_BACKLOG)
+            server = await loop.create_server(self._protocol, sock=self._socket, backlog=_BACKLOG)
+            self._stop_listening = server.close
 
     def drain(self) -> None:
         """From now on, close each connection after its next response, so that few are open when the server stops."""
@@ -105,9 +105,8 @@ class HttpServer:
     async def stop(self) -> None:
         """Refuse new connections, end streams, and wait for other requests; cancel them after the grace period."""
         self._protocol.stopping = True
-        if self._listener:
-            self._before_stop()
-            self._listener.close()
+        self._before_stop()
+        self._stop_listening()
         self._socket.close()
         for connection in list(self.connections):
             connection.shutdown()

@@ -207,7 +207,7 @@ class HeldSlots(msgspec.Struct, eq=False):
 class Deadlines:
     """Ends the requests that take longer than a number of seconds, by one timer for all of them.
 
-    A timer for each (`asyncio.timeout`) would cost 2.9 µs, of the 44 µs that a get takes.
+    A timer for each (`asyncio.timeout`) would cost 3.5 µs, a tenth of the 35 µs that a get takes.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -1,8 +1,8 @@
 """An asyncio transport that runs TLS directly on a socket, without buffers besides OpenSSL's.
 
-`TlsListener` accepts connections for ``http_server.py`` and makes a `TlsTransport` of each; ``streams/real/tls.py``
-opens them to kubelets. Measured: uvloop's own
-transport takes 11 KB more for an idle watcher (two buffers and the decoded certificate), and twice as long to send.
+`accept_connections` makes a `TlsTransport` of each connection for ``http_server.py``; ``streams/real/tls.py`` opens
+them to kubelets. Measured: with uvloop's own transport an idle watcher takes 50 KB instead of 28, and a change for
+1,000 watchers 18 µs of the processor for each instead of 14; a `GET` takes as long.
 
     handshake → open → closing (unsent bytes are sent) → ending (close_notify was sent) → lost
 
@@ -11,7 +11,6 @@ kernel would reset the connection, and the client might lose the end of its resp
 """
 
 import asyncio
-import errno
 import logging
 import socket
 import ssl
@@ -21,62 +20,37 @@ from contextlib import suppress
 from typing import Any, cast
 
 _RECORD = 16 * 1024
-_MAX_ACCEPTED = 64
-"""The number of connections accepted in one turn of the event loop."""
 _FULL_SECONDS = 1.0
 _HIGH_WATER, _LOW_WATER = 128 * 1024, 32 * 1024
 _HANDSHAKE_SECONDS = 60.0
 _FAREWELL_SECONDS = 30.0
-_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _CORK: int | None = getattr(socket, "TCP_CORK", None)
 _WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 log = logging.getLogger(__name__)
 
 
-class TlsListener:
-    """Accepts connections on a listening socket and starts a TLS handshake on each."""
-
-    def __init__(
-        self, listening: socket.socket, tls: ssl.SSLContext, protocol_factory: Callable[[], asyncio.Protocol]
-    ) -> None:
-        self._socket = listening
-        self._tls = tls
-        self._protocol_factory = protocol_factory
-        self._loop = asyncio.get_running_loop()
-        self._pause: asyncio.TimerHandle | None = None
-        self._resume()
-
-    def _resume(self) -> None:
-        self._pause = None
-        self._loop.add_reader(self._socket, self._accept)
-
-    def _accept(self) -> None:
-        for _ in range(_MAX_ACCEPTED):
-            try:
-                accepted, _ = self._socket.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _OUT_OF_RESOURCES:
-                    raise
-                log.error("No more connections can be accepted for now", extra={"fields": {"why": str(error)}})
-                self._loop.remove_reader(self._socket)
-                self._pause = self._loop.call_later(_FULL_SECONDS, self._resume)
-                return
-            accepted.setblocking(False)
-            try:
-                secured = self._tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
-            except OSError:  # the client has closed it already
-                accepted.close()
-                continue
-            TlsTransport(self._loop, secured, self._protocol_factory)
-
-    def close(self) -> None:
-        if self._pause:
-            self._pause.cancel()
-        else:
-            self._loop.remove_reader(self._socket)
+async def accept_connections(
+    listening: socket.socket, tls: ssl.SSLContext, protocol_factory: Callable[[], asyncio.Protocol]
+) -> None:
+    """Accept connections on a non-blocking socket and start a TLS handshake on each, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            accepted, _ = await loop.sock_accept(listening)
+        except ConnectionAbortedError:
+            continue
+        except OSError as error:  # too many open files, no memory
+            log.error("No more connections can be accepted for now", extra={"fields": {"why": str(error)}})
+            await asyncio.sleep(_FULL_SECONDS)
+            continue
+        try:
+            secured = tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+        except OSError:  # the client has closed it already
+            accepted.close()
+            continue
+        TlsTransport(loop, secured, protocol_factory)
+        await asyncio.sleep(0)  # others run between the connections of a burst
 
 
 class TlsTransport(asyncio.Transport):
