@@ -158,28 +158,6 @@ def test_a_slow_reader_gets_all_and_the_protocol_is_paused(tell: Callable[[Story
     tell(story)
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="the system has no cork")
-def test_what_takes_many_records_goes_together_and_nothing_is_held_back_then(tell: Callable[[Story], None]) -> None:
-    async def story(listening: Listening) -> None:
-        reader, _, server = await listening.connect()
-        connection = server.transport.get_extra_info("socket")
-        set_option, asked = connection.setsockopt, list[int]()
-
-        def setsockopt(level: int, option: int, value: int) -> None:
-            asked.append(value)
-            set_option(level, option, value)
-
-        connection.setsockopt = setsockopt
-        for size in (16_000, 60_000, LARGE):
-            server.transport.write(b"x" * size)
-            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
-        assert asked == [1, 0, 1, 0]
-        await reader.readexactly(16_000 + 60_000 + LARGE)
-        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
-
-    tell(story)
-
-
 def test_closing_sends_what_is_unsent_whatever_the_client_still_says(tell: Callable[[Story], None]) -> None:
     async def story(listening: Listening) -> None:
         reader, writer, server = await listening.connect()

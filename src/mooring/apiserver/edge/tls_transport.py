@@ -24,7 +24,6 @@ _FULL_SECONDS = 1.0
 _HIGH_WATER, _LOW_WATER = 128 * 1024, 32 * 1024
 _HANDSHAKE_SECONDS = 60.0
 _FAREWELL_SECONDS = 30.0
-_CORK: int | None = getattr(socket, "TCP_CORK", None)
 _WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 log = logging.getLogger(__name__)
@@ -152,9 +151,6 @@ class TlsTransport(asyncio.Transport):
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
         """Write bytes to TLS; return how many were accepted. The rest must be sent from the same buffer."""
-        has_many_records = len(data) > _RECORD
-        if has_many_records:
-            self._cork(1)
         try:
             return self._socket.send(data)
         except _WAITS:
@@ -162,15 +158,6 @@ class TlsTransport(asyncio.Transport):
         except OSError as error:
             self._stop_transport(error)
             return 0
-        finally:
-            if has_many_records:
-                self._cork(0)
-
-    def _cork(self, on: int) -> None:
-        """Enable or disable TCP_CORK, by which the kernel joins several TLS records into full packets."""
-        if _CORK is not None:
-            with suppress(OSError):
-                self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, on)
 
     def _continue_writing(self) -> None:
         while self._unsent:
@@ -253,10 +240,6 @@ class TlsTransport(asyncio.Transport):
                 protocol.connection_lost(error)
         finally:
             self._socket.close()
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        assert self._protocol is not None  # noqa: S101 - the transport is passed on after the protocol is protocol_factory
-        return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast("asyncio.Protocol", protocol)
