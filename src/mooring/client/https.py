@@ -13,6 +13,7 @@ import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -57,29 +58,11 @@ class HttpsTransport:
         self._closed = False
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
-        try:
-            async with asyncio.timeout(timeout):
-                await self._slots.acquire()
-                try:
-                    reply = await self._exchange(request)
-                    if reply.status == 401 and self._connection.credentials.reject():
-                        reply = await self._exchange(request)
-                finally:
-                    self._slots.release()
-        except TimeoutError:
-            raise self._deadline_error(request, timeout) from None
+        reply = await self._exchange_in_time(request, timeout, self._slots)
         return Response(reply.status, reply.headers, b"".join(reply.parts), _parse_warnings(reply.lines))
 
     async def stream(self, request: Request, timeout: float) -> "HttpsStream":  # noqa: ASYNC109 - as above
-        try:
-            async with asyncio.timeout(timeout):
-                stream = await self._exchange(request, in_pieces=True)
-                if stream.status == 401 and self._connection.credentials.reject():
-                    await stream.close()
-                    stream = await self._exchange(request, in_pieces=True)
-                return stream
-        except TimeoutError:
-            raise self._deadline_error(request, timeout) from None
+        return await self._exchange_in_time(request, timeout, nullcontext(), in_pieces=True)
 
     def retire(self) -> None:
         """Open no more connections, and close busy ones when their requests are done."""
@@ -93,13 +76,29 @@ class HttpsTransport:
             channel.abort()
         await asyncio.sleep(0)  # lets the loop tell the connections that they are gone
 
-    async def _exchange(self, request: Request, *, in_pieces: bool = False) -> "HttpsStream":
+    async def _exchange_in_time(
+        self, request: Request, seconds: float, slot: AbstractAsyncContextManager[None], *, in_pieces: bool = False
+    ) -> "HttpsStream":
+        """Send a request while holding `slot`, and once more with a new credential if the server refuses the first."""
+        try:
+            async with asyncio.timeout(seconds), slot:
+                reply = await self._exchange(request, in_pieces=in_pieces)
+                if reply.status == 401 and self._connection.credentials.reject():
+                    if in_pieces:
+                        await reply.close()
+                    reply = await self._exchange(request, in_pieces=in_pieces)
+                return reply
+        except TimeoutError:
+            where = f"{self._connection.server}{request.path}"
+            raise DeadlineError(f"{request.method} {where}: no answer within {seconds:g} s") from None
+
+    async def _exchange(self, request: Request, *, in_pieces: bool) -> "HttpsStream":
         """Send a request; return its response, complete or, with `in_pieces`, as soon as the headers have arrived."""
         credential = await self._connection.credentials.current()
         data = self._serialize_request(request, credential)
         while True:
             channel = self._take_idle_connection(credential) or await self._open_connection(credential)
-            reused, now = channel.used, asyncio.get_running_loop().time
+            reused, now = channel.idle_since > 0, asyncio.get_running_loop().time
             asked = now()
             try:
                 if request.guard is not None:
@@ -216,10 +215,6 @@ class HttpsTransport:
             channel.abort()
         self._idle.clear()
 
-    def _deadline_error(self, request: Request, seconds: float) -> DeadlineError:
-        where = f"{self._connection.server}{request.path}"
-        return DeadlineError(f"{request.method} {where}: no answer within {seconds:g} s")
-
 
 class HttpsStream:
     """A response being received. `end` completes with the body, `head` (only with `in_pieces`) with the headers."""
@@ -286,11 +281,10 @@ class _PooledConnection(asyncio.Protocol):
     """A connection of the pool, which serves one request at a time."""
 
     def __init__(self, open_channels: "set[_PooledConnection]") -> None:
-        self.used = False
-        """Whether a request was answered on this connection before."""
         self.has_received = False
         """Whether any byte of the current response has been received."""
         self.idle_since = 0.0
+        """When it was last returned to the pool; 0 before."""
         self.context: ssl.SSLContext | None = None
         """The TLS context that it was opened with."""
         self._all = open_channels
@@ -422,7 +416,6 @@ class _PooledConnection(asyncio.Protocol):
             reply.lines.clear()
             return
         self._reply = None
-        self.used = True
         self._buffered = 0
         if not self._parser.should_keep_alive():
             self._broken = True
