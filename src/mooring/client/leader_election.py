@@ -14,7 +14,7 @@ import asyncio
 import math
 import socket
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
@@ -95,7 +95,7 @@ class LeaderElector:
         if self._clock.monotonic() >= self._held_until:
             raise NotLeaderError(f"the lease {self._name} is not held, or was not renewed in time: nothing was written")
 
-    async def run(self, lead: Callable[[], Awaitable[None]]) -> bool:
+    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Wait for the lease; run `lead`, renewing the lease. Return whether `lead` ended before the lease was lost.
 
         `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released. From now
@@ -104,19 +104,14 @@ class LeaderElector:
         self._guarded.guard = self.check
         await self._acquire_lease()
         log.info("became the leader", extra={"fields": {"lease": self._name, "identity": self.identity}})
-        work = asyncio.ensure_future(lead())
-        renewal = asyncio.ensure_future(self._renew_until_lost())
         try:
-            await asyncio.wait({work, renewal}, return_when=asyncio.FIRST_COMPLETED)
-            ended = work.done()
+            outcome, renewal = await run_until_one_ends(lead(), self._renew_until_lost())
         finally:
-            for task in (work, renewal):
-                task.cancel()
-            await asyncio.gather(work, renewal, return_exceptions=True)
             await self._release_lease()
-        if ended:
-            work.result()  # raises what `lead` raised
-        return ended
+        has_ended = isinstance(renewal, asyncio.CancelledError)
+        if has_ended and isinstance(outcome, BaseException):
+            raise outcome
+        return has_ended
 
     async def _acquire_lease(self) -> None:
         watching = asyncio.ensure_future(self._watch_lease())
