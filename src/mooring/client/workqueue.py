@@ -70,7 +70,6 @@ class WorkQueue(Generic[K]):
         """When each delayed item is due; entries of `_later` with another time are stale."""
         self._order = 0
         self._timer: asyncio.Task[None] | None = None
-        self._timer_at = 0.0
         self._closed = False
 
     def __len__(self) -> int:
@@ -105,8 +104,10 @@ class WorkQueue(Generic[K]):
             return
         self._due[item] = due
         self._order += 1
-        heapq.heappush(self._later, (due, self._order, item))
-        self._set_timer()
+        entry = (due, self._order, item)
+        heapq.heappush(self._later, entry)
+        if self._later[0] is entry:
+            self._set_timer()
 
     def add_rate_limited(self, item: K) -> float:
         """Add an item that failed after a delay that grows with each failure; return the delay in seconds."""
@@ -161,16 +162,10 @@ class WorkQueue(Generic[K]):
         self._available.release()
 
     def _set_timer(self) -> None:
-        """Start the timer for the delayed item that is due next."""
-        if not self._later:
-            return
-        first = self._later[0][0]
-        if self._timer is not None and not self._timer.done():
-            if self._timer_at <= first:
-                return
+        """Start the timer for the delayed item that is due next, in place of a running one."""
+        if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = first
-        self._timer = asyncio.get_running_loop().create_task(self._add_due_items_after_wait(first))
+        self._timer = asyncio.get_running_loop().create_task(self._add_due_items_after_wait(self._later[0][0]))
 
     async def _add_due_items_after_wait(self, time: float) -> None:
         await self._clock.sleep(time - self._clock.monotonic())
@@ -181,4 +176,5 @@ class WorkQueue(Generic[K]):
                 del self._due[item]
                 self.add(item)
         self._timer = None
-        self._set_timer()
+        if self._later:
+            self._set_timer()
