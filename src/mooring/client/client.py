@@ -216,12 +216,12 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         timeout_seconds: int = 0,
-        managed_fields: bool = True,
-        last_states: bool = True,
+        for_cache: bool = False,
     ) -> Watch[T]:
         """Return a watch of the changes after `resource_version`, to be opened by `async with`.
 
-        Without a version the server sends the existing objects as ADDED first, then the changes.
+        Without a version the server sends the existing objects as ADDED first, then the changes. A watch for a cache
+        has no managed fields and no last states of deleted objects (see `Watch`).
         """
         kind = self.kind(cls)
         query = wire.build_query(
@@ -231,13 +231,12 @@ class Client:
             labelSelector=label_selector,
             fieldSelector=field_selector,
             timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
-            **({} if managed_fields or last_states else {for_caches.PARAMETER: "true"}),
+            **{for_caches.PARAMETER: "true" if for_cache else ""},
         )
         headers = {"accept": JSON, "user-agent": self.user_agent}
         request = Request("GET", self._build_path(kind, namespace), query, headers)
         opened, conversion = partial(self._open_stream, request), self._find_conversion(cls)
-        parts = None if managed_fields else self._parts
-        return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
+        return Watch(kind, cls, opened, conversion, self._parts if for_cache else None)
 
     async def serves(self, cls: type[Resource]) -> bool:
         """Return whether the server has a kind in any version; raise UnservedKindError if not `knows(cls)`."""

@@ -225,8 +225,7 @@ class Informer(Generic[T]):
             resource_version=self._version,
             timeout_seconds=seconds,
             field_selector=self._field_selector,
-            managed_fields=False,
-            last_states=False,
+            for_cache=True,
         )
         async with AsyncExitStack() as opened:
             async with self._turns:

@@ -58,9 +58,9 @@ class Watch(Generic[T]):
     """An open watch: enter it with `async with`, then iterate over lists of events that arrived together.
 
     The iteration ends when the server ends the watch. It raises the server's error if the stream contains one
-    (`Expired`: list again), `DisconnectedError` if it breaks. Without `last_states`, the object of a deletion may have
-    only its name, uid and version (``api/for_caches.py``), and earlier changes that arrive together with the deletion
-    are left out: a cache has the object and needs no more.
+    (`Expired`: list again), `DisconnectedError` if it breaks. With `parts`, for a cache, managed fields are left out,
+    the object of a deletion may have only its name, uid and version (``api/for_caches.py``), and earlier changes that
+    arrive together with the deletion are left out: a cache has the object and needs no more.
     """
 
     def __init__(
@@ -68,16 +68,13 @@ class Watch(Generic[T]):
         kind: Kind,
         cls: type[T],
         opened: Callable[[], Awaitable[Stream]],
-        conversion: Conversion[T] | None = None,
-        *,
+        conversion: Conversion[T] | None,
         parts: TemplateParts | None,
-        last_states: bool = True,
     ) -> None:
         self._kind = kind
         self._cls = cls
         self._conversion = conversion
         self._parts = parts
-        self._last_states = last_states
         self._opened = opened
         self._stream: Stream | None = None
 
@@ -109,7 +106,7 @@ class Watch(Generic[T]):
                 events = [self._decode_event(frame) for frame in _EVENT_LINES.decode_lines(lines)]
         except UNREADABLE as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
-        return events if self._last_states else _drop_changes_before_deletion(events)
+        return events if self._parts is None else _drop_changes_before_deletion(events)
 
     def _decode_pods(self, lines: bytes) -> list[WatchEvent[T]] | None:
         """Decode lines of a pod watch for a cache; return None for other kinds and for pods with rare fields."""

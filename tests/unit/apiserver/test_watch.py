@@ -305,7 +305,7 @@ async def _taken(chunks: list[bytes]) -> list[list[WatchEvent[Pod]]]:
         stream.send_bytes(chunk)
     stream.end()
     client = Client(FakeTransport(lambda _: json_response({}), lambda _: stream), user_agent="t")
-    async with client.watch(Pod, managed_fields=False, last_states=False) as watch:
+    async with client.watch(Pod, for_cache=True) as watch:
         return [events async for events in watch]
 
 

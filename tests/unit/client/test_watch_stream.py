@@ -60,7 +60,7 @@ async def test_how_the_bytes_are_cut_makes_no_difference(data: st.DataObject) ->
 
 @pytest.mark.parametrize("managed_fields", [True, False], ids=["kept unless told", "left out for caches"])
 async def test_managed_fields_are(managed_fields: bool) -> None:
-    [[found]] = await watched([lines(event("ADDED", "a"))], managed_fields=managed_fields)
+    [[found]] = await watched([lines(event("ADDED", "a"))], for_cache=not managed_fields)
     assert bool(found.object.metadata.managed_fields) is managed_fields
 
 
@@ -76,7 +76,7 @@ async def test_a_watch_without_last_states_leaves_out_changes_before_a_deletion(
         event("MODIFIED", "a", 9),
         event("BOOKMARK", "", 10),
     ]
-    [found] = await watched([lines(*events)], managed_fields=False, last_states=False)
+    [found] = await watched([lines(*events)], for_cache=True)
     assert [(each.type, each.object.metadata.name, each.object.metadata.resource_version) for each in found] == [
         ("ADDED", "b", "3"),
         ("MODIFIED", "c", "4"),
@@ -124,13 +124,13 @@ async def test_a_cache_is_sent_the_same_as_others(sent: list[dict[str, Any]], sp
         json.dumps(each, separators=None if spaced else (",", ":"), ensure_ascii=False).encode() + b"\n"
         for each in sent
     )
-    assert await watched([text], managed_fields=False) == await watched([text])
+    assert await watched([text], for_cache=True) == await watched([text])
 
 
 async def test_an_error_behind_changes_of_pods_is_raised() -> None:
     status = json.loads(codec.encode(errors.expired("too old resource version").status))
     with pytest.raises(errors.Expired, match="too old"):
-        await watched([lines(pod_event("ADDED", 1), {"type": "ERROR", "object": status})], managed_fields=False)
+        await watched([lines(pod_event("ADDED", 1), {"type": "ERROR", "object": status})], for_cache=True)
 
 
 async def test_an_error_in_the_stream_is_raised_as_what_it_says() -> None:
@@ -195,4 +195,4 @@ async def test_a_watch_must_be_entered_first() -> None:
 async def test_an_event_that_is_nested_too_deeply_breaks_the_watch_as_any_other_nonsense(managed_fields: bool) -> None:
     deep = b'{"type":"ADDED","object":{"metadata":{},"spec":{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}}}\n"
     with pytest.raises(DisconnectedError, match="no event"):
-        await watched([deep], managed_fields=managed_fields)
+        await watched([deep], for_cache=not managed_fields)
