@@ -16,7 +16,7 @@ from mooring.api.core_v1 import Container, HTTPGetAction, HTTPHeader, Pod, PodSt
 from mooring.apiserver.access.pki import Pki
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.streams.kubelet import ProxiedRequest
-from mooring.apiserver.streams.real.http_call import Address, NodeRequest
+from mooring.apiserver.streams.real.http_call import Address, serialize_request
 from mooring.apiserver.streams.real.kubelets import proxy_request, resolve_proxied
 from mooring.apiserver.streams.real.tls import KubeletTls
 from mooring.base.clock import SystemClock
@@ -34,8 +34,8 @@ SMUGGLED = "x HTTP/1.1\r\ncontent-length: 0\r\n\r\nPOST /run/default/p/c"
 BREAKS = ["\r", "\n", "\r\n", "\0"]
 
 
-def _kubelet_call(**changed: Any) -> None:
-    NodeRequest(**{"method": "GET", "target": "/", "host": "n", "headers": (), **changed}).serialize()
+def _kubelet_call(host: str = "n", **changed: Any) -> None:
+    serialize_request(Address(host, 10250), **{"method": "GET", "target": "/", **changed})
 
 
 def _client_call(credential: Credential | None = None, **changed: Any) -> None:

@@ -12,7 +12,7 @@ from mooring.apiserver.access.pki import KeyPair, Pki
 from mooring.apiserver.messages.connection import ConnectionLostError
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.streams.kubelet import ProxiedRequest
-from mooring.apiserver.streams.real.http_call import Address, CallError, NodeRequest, send
+from mooring.apiserver.streams.real.http_call import Address, CallError, send
 from mooring.apiserver.streams.real.kubelets import proxy_request
 from mooring.apiserver.streams.real.tls import KubeletTls
 from mooring.base.clock import SystemClock
@@ -382,7 +382,7 @@ async def test_only_certificates_of_the_authority_are_taken_where_there_is_one(t
             (None, False, True),
         ):
             tls = KubeletTls(identity, authority, SystemClock()).for_kubelets(insecure=insecure)
-            asked = send(Address("127.0.0.1", kubelet.port, tls), NodeRequest("GET", "/", "h"))
+            asked = send(Address("127.0.0.1", kubelet.port, tls), "GET", "/")
             if trusted:
                 assert await (await asked).text() == b"hello"
             else:
@@ -401,7 +401,7 @@ async def test_a_body_that_is_shorter_than_it_says_is_broken(tmp_path: Path) -> 
     async with standin_kubelet(tmp_path, own.authority.certificate_file) as kubelet:
         kubelet.answer = answer
         context = KubeletTls(lambda: own.client("me", "me"), None, SystemClock()).for_kubelets()
-        found = await send(Address("127.0.0.1", kubelet.port, context), NodeRequest("GET", "/", "h"))
+        found = await send(Address("127.0.0.1", kubelet.port, context), "GET", "/")
         assert await anext(found) == b"half"
         with pytest.raises(ConnectionLostError):
             await anext(found)

@@ -13,7 +13,7 @@ import uvloop
 
 from mooring.apiserver.access.pki import Pki
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
-from mooring.apiserver.streams.real.http_call import Address, CallError, NodeRequest, send
+from mooring.apiserver.streams.real.http_call import Address, CallError, send
 from mooring.apiserver.streams.real.tls import open_tls, unverified_context
 from mooring.base.clock import SystemClock
 
@@ -71,7 +71,7 @@ async def heard_by_a_slow_reader(peer: Peer) -> bytes:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         async with peer.running(lambda: listening.accept()[0]) as thread:
             address = Address("127.0.0.1", listening.getsockname()[1], unverified_context())
-            answer = await send(address, NodeRequest("GET", "/", "h"))
+            answer = await send(address, "GET", "/")
             connection, heard = answer.take_connection()
             await asyncio.to_thread(thread.join, 0.1)  # the reader rests while the other side speaks and closes
             await asyncio.sleep(0.05)
@@ -182,6 +182,6 @@ async def test_a_client_without_a_handshake_is_logged(
     port = server.sockets[0].getsockname()[1]
     async with server:
         with pytest.raises(CallError, match=why):
-            await send(Address("127.0.0.1", port, unverified_context()), NodeRequest("GET", "/", "h"))
+            await send(Address("127.0.0.1", port, unverified_context()), "GET", "/")
         await asyncio.wait_for(ended.wait(), 10)
         await asyncio.sleep(0)

@@ -41,32 +41,29 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class NodeRequest(msgspec.Struct):
-    """An HTTP request to a kubelet or pod; its target (path and query) is percent-encoded."""
-
-    method: str
-    target: str
-    host: str
-    headers: Sequence[tuple[str, str]] = ()
-    body: bytes = b""
-
-    def serialize(self) -> bytes:
-        """Return the request as bytes; raise HeadError if the method, target or a header has a forbidden character."""
-        headers = [("host", self.host), *self.headers]
-        if self.body or self.method in {"POST", "PUT", "PATCH"}:
-            headers.append(("content-length", str(len(self.body))))
-        head = f"{request_line(self.method, self.target)}{header_lines(headers)}\r\n"
-        return head.encode("latin-1", "replace") + self.body
+def serialize_request(
+    address: Address, method: str, target: str, headers: Sequence[tuple[str, str]] = (), body: bytes = b""
+) -> bytes:
+    """Return a request as bytes; raise HeadError if the method, target or a header has a forbidden character."""
+    lines = [("host", str(address)), *headers]
+    if body or method in {"POST", "PUT", "PATCH"}:
+        lines.append(("content-length", str(len(body))))
+    return f"{request_line(method, target)}{header_lines(lines)}\r\n".encode("latin-1", "replace") + body
 
 
-async def send(address: Address, request: NodeRequest) -> "NodeResponse":
-    """Send a request; return its response once the headers are read. Raise CallError, or HeadError before sending."""
-    data = request.serialize()
+async def send(
+    address: Address, method: str, target: str, headers: Sequence[tuple[str, str]] = (), body: bytes = b""
+) -> "NodeResponse":
+    """Send a request, whose target is percent-encoded; return its response once the headers are read.
+
+    Raise CallError, or HeadError before sending.
+    """
+    data = serialize_request(address, method, target, headers, body)
     connection = await _connect_or_explain(address)
     try:
         async with asyncio.timeout(HEAD_SECONDS):
             await connection.write(data)
-            response = NodeResponse(connection, is_head=request.method == "HEAD")
+            response = NodeResponse(connection, is_head=method == "HEAD")
             await response.read_head()
     except TimeoutError:
         connection.abort()

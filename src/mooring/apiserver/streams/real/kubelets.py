@@ -21,14 +21,7 @@ from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import LogOptions, read_command_options, read_ports
 from mooring.apiserver.streams.real.html_links import rewrite_page
-from mooring.apiserver.streams.real.http_call import (
-    CONNECT_SECONDS,
-    Address,
-    CallError,
-    NodeRequest,
-    NodeResponse,
-    send,
-)
+from mooring.apiserver.streams.real.http_call import CONNECT_SECONDS, Address, CallError, NodeResponse, send
 from mooring.apiserver.streams.real.tls import KubeletTls, unverified_context
 from mooring.base.http_head import HeadError
 
@@ -62,9 +55,7 @@ class RealKubelets:
         path = f"/containerLogs/{metadata.namespace}/{metadata.name}/{target.container}"
         if query := urlencode(_build_log_query(options)):
             path += f"?{query}"
-        answer = await self._send_to_kubelet(
-            target.node, NodeRequest("GET", path, target.node.metadata.name), insecure=options.insecure
-        )
+        answer = await self._send_to_kubelet(target.node, "GET", path, insecure=options.insecure)
         if not 200 <= answer.status <= 206:
             raise await _read_status_error(answer)
         return Response(200, answer, "text/plain")
@@ -74,10 +65,7 @@ class RealKubelets:
         headers = _forwarded_headers(request)
         if target.node.status.declared_features.count(_DECLARED) == 0:
             headers = _without_new_protocols(headers)
-        answer = await self._send_to_kubelet(
-            target.node, NodeRequest(request.method, path, target.node.metadata.name, headers)
-        )
-        return await _relay_upgraded(answer)
+        return await _relay_upgraded(await self._send_to_kubelet(target.node, request.method, path, headers))
 
     async def proxy_node(self, node: Node, proxied: ProxiedRequest) -> Response:
         host, port = self._kubelet_address(node), _kubelet_port(node)
@@ -94,11 +82,12 @@ class RealKubelets:
         address = Address(host, _parse_port(port), tls, await resolve_proxied(host))
         return await proxy_request(address, proxied, target.pod.metadata.name)
 
-    async def _send_to_kubelet(self, node: Node, request: NodeRequest, *, insecure: bool = False) -> NodeResponse:
+    async def _send_to_kubelet(
+        self, node: Node, method: str, path: str, headers: Sequence[tuple[str, str]] = (), *, insecure: bool = False
+    ) -> NodeResponse:
         address = Address(self._kubelet_address(node), _kubelet_port(node), self._tls.for_kubelets(insecure=insecure))
-        request.host = str(address)
         try:
-            return await send(address, request)
+            return await send(address, method, path, headers)
         except (CallError, HeadError) as error:
             name = go_quote(node.metadata.name)
             raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
@@ -268,7 +257,7 @@ async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) ->
     if proxied.client:
         headers.append(("x-forwarded-for", proxied.client))
     try:
-        answer = await send(address, NodeRequest(request.method, path, str(address), headers, request.body))
+        answer = await send(address, request.method, path, headers, request.body)
     except HeadError as error:
         raise errors.bad_request(str(error)) from None
     except CallError as error:
