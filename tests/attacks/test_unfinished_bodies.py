@@ -27,11 +27,8 @@ class Unfinished:
         self.answered = asyncio.Event()
         self.waits = asyncio.Event()
         self._call = caller.call("POST", path, begin, "application/json", has_arrived=False)
-        self._call.source = self
+        self._call.resume_body = self.waits.set
         self.task = asyncio.create_task(self._serve(caller))
-
-    def resume_body(self) -> None:
-        self.waits.set()
 
     async def _serve(self, caller: Caller) -> None:
         self.status = (await caller.app.serve(self._call)).status

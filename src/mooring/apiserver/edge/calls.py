@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from mooring.apiserver.messages import users
 
@@ -31,19 +31,13 @@ class Client:
             self.certificate_ends = float(ssl.cert_time_to_seconds(peer["notAfter"])) if peer else None
 
 
-class BodySource(Protocol):
-    """The connection of a request whose body is still arriving."""
-
-    def resume_body(self) -> None:
-        """Read more of the body from the network; called when the handler waits for it."""
-
-
 class HttpCall:
     """One HTTP request from the network; its body may still be arriving while the application handles it."""
 
     target = b""
     """The request target (path and query) before percent-decoding."""
-    source: BodySource | None = None
+    resume_body: Callable[[], None] | None = None
+    """Reads more of the body from the network; called when the handler waits for it."""
     has_arrived = False
     """Whether the whole body has been received."""
     disconnected = False
@@ -91,6 +85,6 @@ class HttpCall:
             if self.disconnected:
                 raise ClientGoneError
             self._arrival = asyncio.Event()
-            if self.source:
-                self.source.resume_body()
+            if self.resume_body:
+                self.resume_body()
             await self._arrival.wait()

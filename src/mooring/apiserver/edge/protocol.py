@@ -223,7 +223,7 @@ class HttpProtocol(asyncio.Protocol):
         served.keep_alive = keep_alive and served.in_chunks and not (parser.should_upgrade() or self.draining)
         served.expects_continue = "expect" in headers and "100-continue" in headers["expect"].lower()
         served.target = self._url
-        served.source = self
+        served.resume_body = self.resume_body
         self._call = served
         if self._running is None:
             self._start_handling(served)
@@ -286,7 +286,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._transport.close()
         finally:
             self.calls.discard(served)
-            served.source = None
+            served.resume_body = None
             del served.task
 
     async def _send_long(self, served: ServedCall, response: Response) -> None:
