@@ -44,10 +44,11 @@ def repeated(line: str) -> logs.Log:
 
 
 @pytest.mark.parametrize("line", [LONG, "ź" * 100_000, "", "x"], ids=["long", "not ASCII", "empty", "short"])
-def test_a_log_is_made_in_small_pieces_of_its_last_ten_mebibytes(line: str) -> None:
+async def test_a_log_is_made_in_small_pieces_of_its_last_ten_mebibytes(line: str) -> None:
     tracemalloc.start()
     try:
-        sizes = [len(piece) for piece in logs.select_lines(repeated(line), LogOptions(), START + timedelta(days=30))]
+        pieces = logs.select_lines(repeated(line), LogOptions(), START + timedelta(days=30))
+        sizes = [len(piece) async for piece in pieces]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

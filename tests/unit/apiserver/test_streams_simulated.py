@@ -69,22 +69,27 @@ SHOWN = [
 ]
 
 
+async def joined(pieces: AsyncIterator[bytes]) -> bytes:
+    return b"".join([piece async for piece in pieces])
+
+
 @pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.name)
-def test_what_a_log_shows(case: Shown) -> None:
+async def test_what_a_log_shows(case: Shown) -> None:
     ended = None if case.ended_after is None else START + timedelta(seconds=case.ended_after)
     log = logs.make_declared_log(ContainerRun(START, ended), case.rule)
-    found = b"".join(logs.select_lines(log, case.options, START + timedelta(seconds=case.after)))
+    found = await joined(logs.select_lines(log, case.options, START + timedelta(seconds=case.after)))
     assert found.decode().replace("\n", "") == case.lines
 
 
-def test_a_log_keeps_its_last_lines_only() -> None:
+async def test_a_log_keeps_its_last_lines_only() -> None:
     log = logs.make_declared_log(ContainerRun(START), DeclaredLog(("a",), 0.01, repeat=True))
-    assert b"".join(logs.select_lines(log, LogOptions(), START + timedelta(days=30))).count(b"\n") == logs.KEPT_LINES
+    found = await joined(logs.select_lines(log, LogOptions(), START + timedelta(days=30)))
+    assert found.count(b"\n") == logs.KEPT_LINES
 
 
-def test_timestamps_are_those_of_kubelets() -> None:
+async def test_timestamps_are_those_of_kubelets() -> None:
     log = logs.make_declared_log(ContainerRun(START), DeclaredLog(("a", "b"), 0.5))
-    found = b"".join(logs.select_lines(log, LogOptions(timestamps=True), START + timedelta(seconds=1)))
+    found = await joined(logs.select_lines(log, LogOptions(timestamps=True), START + timedelta(seconds=1)))
     assert found == b"2026-01-01T00:00:00.000000000Z a\n2026-01-01T00:00:00.500000000Z b\n"
 
 
@@ -112,7 +117,7 @@ async def test_a_limit_of_bytes_cuts_within_a_line() -> None:
         yield b"one\n"
         yield b"two\n"
 
-    assert b"".join([piece async for piece in logs.limit_log(pieces(), 6)]) == b"one\ntw"
+    assert await joined(logs.limit_log(pieces(), 6)) == b"one\ntw"
 
 
 def test_what_a_command_prints_is_a_log_line_by_line() -> None:

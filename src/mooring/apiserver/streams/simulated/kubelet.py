@@ -56,7 +56,7 @@ class SimulatedKubelet:
         if options.follow and not options.previous:
             pieces = self._follow_container_log(target, log, options)
         else:
-            pieces = logs.yield_cooperatively(logs.select_lines(log, options, now))
+            pieces = logs.select_lines(log, options, now)
         return Response(200, logs.limit_log(pieces, options.limit_bytes), _TEXT)
 
     async def _follow_container_log(
@@ -64,7 +64,7 @@ class SimulatedKubelet:
     ) -> AsyncIterator[bytes]:
         now = self._clock.now()
         written = log.count(now)
-        async for piece in logs.yield_cooperatively(logs.select_lines(log, options, now)):
+        async for piece in logs.select_lines(log, options, now):
             yield piece
 
         async def read_log_again() -> logs.Log | None:

@@ -7,7 +7,7 @@ as their reader takes them, so that a slow reader takes no memory.
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -92,16 +92,13 @@ def make_default_log(run: ContainerRun, greeting: str) -> Log:
     return Log(run, [greeting, f"exited with code {run.exit_code}"], [0.0, lasted])
 
 
-def select_lines(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
-    """Yield the written lines that a log request's options select, in pieces; `limitBytes` is not applied."""
+def select_lines(log: Log, options: LogOptions, now: datetime) -> AsyncIterator[bytes]:
+    """Return the written lines that a log request's options select, in pieces; `limitBytes` is not applied."""
     count = log.count(now)
-    first = _find_first_kept(
-        log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES)
-    )
+    most = KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES)
+    indexes = range(_find_first_kept(log, count, most), count)
     since = _start_time(options, now)
-    yield from _join_lines(
-        log, (index for index in range(first, count) if since is None or log.time(index) >= since), options
-    )
+    return _join_lines(log, (index for index in indexes if since is None or log.time(index) >= since), options)
 
 
 def _find_first_kept(log: Log, count: int, most: int) -> int:
@@ -121,9 +118,8 @@ async def follow_lines(
     """Yield log lines after the first `written` as they are due, until `read_log_again` returns None: no such run."""
     while True:
         count = log.count(clock.now())
-        for piece in _join_lines(
-            log, range(_find_first_kept(log, count, min(KEPT_LINES, count - written)), count), options
-        ):
+        first = _find_first_kept(log, count, min(KEPT_LINES, count - written))
+        async for piece in _join_lines(log, range(first, count), options):
             yield piece
         written = count
         if log.run.ended is not None:
@@ -135,14 +131,15 @@ async def follow_lines(
         log = current
 
 
-def _join_lines(log: Log, indexes: Iterable[int], options: LogOptions) -> Iterator[bytes]:
-    """Yield log lines joined into pieces of about 64 KiB."""
+async def _join_lines(log: Log, indexes: Iterable[int], options: LogOptions) -> AsyncIterator[bytes]:
+    """Yield log lines joined into pieces of about 64 KiB; after each, other tasks run."""
     piece = bytearray()
     for index in indexes:
         piece += _format_line(log, index, options)
         if len(piece) >= _PIECE_BYTES:
             yield bytes(piece)
             piece.clear()
+            await asyncio.sleep(0)
     if piece:
         yield bytes(piece)
 
@@ -151,13 +148,6 @@ def _seconds_until_next_line(log: Log, count: int, now: datetime) -> float:
     if log.is_over(count):
         return _LOOK_SECONDS
     return min(_LOOK_SECONDS, max(0.005, (log.time(count) - now).total_seconds()))
-
-
-async def yield_cooperatively(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield the given pieces, with a pause after each in which other tasks run."""
-    for piece in pieces:
-        yield piece
-        await asyncio.sleep(0)
 
 
 async def limit_log(pieces: AsyncIterator[bytes], most: int | None) -> AsyncIterator[bytes]:
