@@ -54,10 +54,6 @@ class _PendingBinding(msgspec.Struct, eq=False, frozen=True):
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
-    def fail(self, error: Exception) -> None:
-        if not self.outcome.done():
-            self.outcome.set_exception(error)
-
 
 class BulkBinding:
     """Binds pods to nodes: in batches on Mooring's server, otherwise by concurrent requests for one pod each."""
@@ -96,63 +92,62 @@ class BulkBinding:
     async def _run_worker(self) -> None:
         try:
             while self._waiting:
-                if self._server_takes_batches and len(self._waiting) > 1:
-                    taken = [self._waiting.popleft() for _ in range(min(_MAX_BINDINGS, len(self._waiting)))]
-                    if waiting := [each for each in taken if not each.outcome.done()]:
-                        await self._bind_batch(waiting)
-                else:
-                    await self._bind_one(self._waiting.popleft())
+                most = _MAX_BINDINGS if self._server_takes_batches else 1
+                taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+                if pending := [each for each in taken if not each.outcome.done()]:
+                    await self._bind_pending(pending)
+                if most == 1:
+                    self._start_workers(1)
         finally:
             self._busy -= 1
 
-    async def _bind_batch(self, taken: Sequence[_PendingBinding]) -> None:
+    async def _bind_pending(self, pending: list[_PendingBinding]) -> None:
+        """Bind pods in one request and set their outcomes."""
+        try:
+            if len(pending) > 1:
+                await self._bind_batch(pending)
+            else:
+                await self._bind_one(pending[0])
+        except (StatusError, TransportError) as error:
+            for each in pending:
+                each.finish(error)
+        except Exception as error:  # a defect: others are bound nevertheless
+            for each in pending:
+                if not each.outcome.done():
+                    each.outcome.set_exception(error)
+
+    async def _bind_batch(self, pending: Sequence[_PendingBinding]) -> None:
         """Bind pods in one batch and set their outcomes; without batch support, put them back into the queue."""
         batches: dict[tuple[str, bytes], tuple[Write, list[_PendingBinding]]] = {}
+        for each in pending:
+            template, row = rows.split_template(each.binding)
+            place = (each.binding.metadata.namespace, codec.encode(template))
+            if place not in batches:
+                batches[place] = (_make_batch_write(*place), [])
+            batches[place][0].rows.append(row)
+            batches[place][1].append(each)
+        body = _ENCODER.encode(Writes([write for write, _ in batches.values()]))
         try:
-            for each in taken:
-                template, row = rows.split_template(each.binding)
-                place = (each.binding.metadata.namespace, codec.encode(template))
-                if place not in batches:
-                    batches[place] = (_make_batch_write(*place), [])
-                batches[place][0].rows.append(row)
-                batches[place][1].append(each)
-            body = _ENCODER.encode(Writes([write for write, _ in batches.values()]))
-            answers = split_batch_response(await self._client.raw("POST", PATH, body=body), len(taken))
+            answers = split_batch_response(await self._client.raw("POST", PATH, body=body), len(pending))
         except (errors.NotFound, errors.MethodNotAllowed, errors.Forbidden) as error:
             log.info("this server takes no batches of bindings: %s", error)
             self._server_takes_batches = False
-            self._waiting.extendleft(reversed(taken))
+            self._waiting.extendleft(reversed(pending))
             self._start_workers(_FIRST_WORKERS)
-        except (StatusError, TransportError) as error:
-            for each in taken:
-                each.finish(error)
-        except Exception as error:  # a defect: others are bound nevertheless
-            for each in taken:
-                each.fail(error)
-        else:
-            in_order = (each for _, pending in batches.values() for each in pending)
-            for each, answer in zip(in_order, answers, strict=True):
-                each.finish(wire.status_error(answer.status, answer.body) if answer.status >= 400 else None)
+            return
+        in_order = (each for _, writers in batches.values() for each in writers)
+        for each, answer in zip(in_order, answers, strict=True):
+            each.finish(wire.status_error(answer.status, answer.body) if answer.status >= 400 else None)
 
-    async def _bind_one(self, waiting: _PendingBinding) -> None:
-        if waiting.outcome.done():
-            return
-        binding, failure = waiting.binding, None
-        try:
-            if self._server_takes_batches:
-                await self._client.bind_with(binding)
-            else:
-                path = f"/api/v1/namespaces/{binding.metadata.namespace}/pods/{binding.metadata.name}/binding"
-                body = _encode_as_protobuf(binding)
-                await self._client.raw("POST", path, body=body, content_type=MEDIA_TYPE, accept=_ACCEPT)
-        except (StatusError, TransportError) as error:
-            failure = error
-        except Exception as error:  # as above
-            waiting.fail(error)
-            return
-        waiting.finish(failure)
-        if self._busy < _CONCURRENT_BINDINGS:
-            self._start_workers(1)
+    async def _bind_one(self, pending: _PendingBinding) -> None:
+        binding = pending.binding
+        if self._server_takes_batches:
+            await self._client.bind_with(binding)
+        else:
+            path = f"/api/v1/namespaces/{binding.metadata.namespace}/pods/{binding.metadata.name}/binding"
+            body = _encode_as_protobuf(binding)
+            await self._client.raw("POST", path, body=body, content_type=MEDIA_TYPE, accept=_ACCEPT)
+        pending.finish(None)
 
 
 def _make_batch_write(namespace: str, template: bytes) -> Write:
