@@ -1,8 +1,7 @@
 """Record events about objects (events.k8s.io/v1), as `kubectl describe` and `kubectl get events` show them.
 
 `EventRecorder.event` never waits and never fails: a background task writes events, and drops those that cannot be
-written. If a full batch is waiting already, `event` only stores its arguments, and the writer processes them before the
-next batch.
+written.
 
 A repeated event is counted in the series of the first one. An object gets at most 25 different events with one reason,
 then one in five minutes. When too many events wait, each namespace and reason gets a share, and events above it are
@@ -11,7 +10,7 @@ dropped. While the component has more urgent writes (`is_busy`), events wait for
 
 import asyncio
 import socket
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -67,8 +66,8 @@ _LimitKey = tuple[str, str]
 """The namespace and reason of an event; events with the same ones share a rate limit."""
 
 
-class _EventCall(msgspec.Struct, frozen=True):
-    """The arguments of one call of `EventRecorder.event`, and the time of the call."""
+class _EventSeries(msgspec.Struct):
+    """Repetitions of one event (same object, reason, note), counted; its Event object is built when it is written."""
 
     regarding: ObjectReference
     type: str
@@ -76,19 +75,7 @@ class _EventCall(msgspec.Struct, frozen=True):
     action: str
     note: str
     related: ObjectReference | None
-    at: datetime
-    monotonic: float
-    """The time of the call on the monotonic clock, for the rate limit."""
-
-    @property
-    def limit_key(self) -> _LimitKey:
-        return self.regarding.namespace, self.reason
-
-
-class _EventSeries(msgspec.Struct):
-    """Repetitions of one event (same object, reason, note), counted; its Event object is built when it is written."""
-
-    first: _EventCall
+    first: datetime
     last: datetime
     name: str = ""
     """The name of the Event object; empty before the first attempt to write it."""
@@ -111,7 +98,6 @@ class EventRecorder:
         self._clock = client.clock
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
-        self._calls: deque[_EventCall] = deque()
         self._unwritten: dict[_Key, _EventSeries] = {}
         self._unwritten_by_limit: Counter[_LimitKey] = Counter()
         """The number of unwritten events of each namespace and reason."""
@@ -137,34 +123,22 @@ class EventRecorder:
     ) -> None:
         """Queue an event about an object, without waiting. `action` says what was done about it (default: reason)."""
         reference = regarding if isinstance(regarding, ObjectReference) else self.reference(regarding)
-        now, monotonic = self._clock.now(), self._clock.monotonic()
-        self._calls.append(_EventCall(reference, type, reason, action, note, related, now, monotonic))
-        if len(self._queue) < _MAX_AT_ONCE or self._waiting_count >= _MAX_WAITING:
-            self._process_calls()
-
-    def _process_calls(self, most: int = _MAX_WAITING) -> None:
-        """Turn queued calls of `event`, the `most` oldest ones, into event series to write."""
-        for _ in range(min(most, len(self._calls))):
-            self._process_call(self._calls.popleft())
-
-    def _process_call(self, happened: _EventCall) -> None:
-        regarding, related = happened.regarding, happened.related
-        about = (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-        text = (happened.type, happened.reason, happened.action, happened.note, related.name if related else "")
-        key = (*about, *text)
+        now = self._clock.now()
+        about = (reference.api_version, reference.kind, reference.namespace, reference.name, reference.uid)
+        key = (*about, type, reason, action, note, related.name if related else "")
         series = self._find_series(key)
-        if series is not None and (happened.at - series.last).total_seconds() < _SERIES_SECONDS:
+        if series is not None and (now - series.last).total_seconds() < _SERIES_SECONDS:
             series.count += 1
-            series.last = happened.at
+            series.last = now
             self._queue.add_after(key, _COUNT_SECONDS)
             return
-        limit_key, budget_key = happened.limit_key, (*about, happened.reason)
-        if not self._has_queue_space(limit_key) or not self._is_within_rate_limit(budget_key, happened.monotonic):
+        limit_key = (reference.namespace, reason)
+        if not self._has_queue_space(limit_key) or not self._is_within_rate_limit((*about, reason)):
             self.dropped += 1
             return
         if key not in self._unwritten:
             self._unwritten_by_limit[limit_key] += 1
-        self._unwritten[key] = _EventSeries(happened, happened.at)
+        self._unwritten[key] = _EventSeries(reference, type, reason, action, note, related, now, now)
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
@@ -186,7 +160,6 @@ class EventRecorder:
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Write the queued events for at most `seconds`, then end the background task."""
-        self._process_calls()
         self._queue.add_delayed_now()
         self._queue.shut_down()
         self._closing.set()
@@ -205,17 +178,12 @@ class EventRecorder:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _is_within_rate_limit(self, key: _Key, now: float) -> bool:
-        budget = self._budgets.get(key)
+    def _is_within_rate_limit(self, key: _Key) -> bool:
+        budget, now = self._budgets.get(key), self._clock.monotonic()
         if budget is None:
             budget = TokenBucket.full(1 / _REFILL_SECONDS, _BURST, now)
             self._budgets.put(key, budget)
         return not budget.take(now)
-
-    @property
-    def _waiting_count(self) -> int:
-        """Return the number of queued events; those of calls not yet grouped into series count one each."""
-        return len(self._unwritten) + len(self._calls)
 
     def _has_queue_space(self, limit_key: _LimitKey) -> bool:
         """Return whether an event may be queued; if the queue is full, only if few of its reason and namespace are."""
@@ -243,7 +211,7 @@ class EventRecorder:
             return
         del self._unwritten[key]
         self._series.put(key, series)
-        limit_key = series.first.limit_key
+        limit_key = (series.regarding.namespace, series.reason)
         self._unwritten_by_limit[limit_key] -= 1
         if not self._unwritten_by_limit[limit_key]:
             del self._unwritten_by_limit[limit_key]
@@ -251,9 +219,6 @@ class EventRecorder:
     async def _run_writer(self) -> None:
         while (key := await self._queue.get()) is not None:
             await self._yield_to_urgent_writes(key)
-            while self._calls:
-                self._process_calls(_MAX_AT_ONCE)
-                await asyncio.sleep(0)
             keys = [key]
             while len(keys) < _MAX_AT_ONCE and len(self._queue):
                 more = await self._queue.get()
@@ -279,7 +244,7 @@ class EventRecorder:
             and self._is_busy is not None
             and self._is_busy()
             and not self._closing.is_set()
-            and self._waiting_count < _MAX_PATIENT
+            and len(self._unwritten) < _MAX_PATIENT
             and (self._clock.now() - series.last).total_seconds() < _PATIENCE_SECONDS
         ):
             await self._pause(_RECHECK_SECONDS)
@@ -306,22 +271,21 @@ class EventRecorder:
         self._finish_series(key, series)
 
     async def _create_event(self, series: _EventSeries, count: int) -> None:
-        first = series.first
         if not series.name:
             self._named += 1  # several events may happen within a microsecond
-            nanoseconds = int(first.at.timestamp() * 1_000_000) * 1000 + self._named % 1000
-            series.name = f"{first.regarding.name}.{nanoseconds:x}"
+            nanoseconds = int(series.first.timestamp() * 1_000_000) * 1000 + self._named % 1000
+            series.name = f"{series.regarding.name}.{nanoseconds:x}"
         event = Event(
-            metadata=ObjectMeta(name=series.name, namespace=first.regarding.namespace or "default"),
-            event_time=times.to_microseconds(first.at),
+            metadata=ObjectMeta(name=series.name, namespace=series.regarding.namespace or "default"),
+            event_time=times.to_microseconds(series.first),
             reporting_controller=self._component,
             reporting_instance=self._instance,
-            action=first.action or first.reason,
-            reason=first.reason,
-            regarding=first.regarding,
-            related=first.related,
-            note=first.note[:_NOTE_LENGTH],
-            type=first.type,
+            action=series.action or series.reason,
+            reason=series.reason,
+            regarding=series.regarding,
+            related=series.related,
+            note=series.note[:_NOTE_LENGTH],
+            type=series.type,
         )
         if count > 1:
             event.series = EventSeries(count=count, last_observed_time=times.to_microseconds(series.last))
@@ -330,7 +294,7 @@ class EventRecorder:
 
     async def _update_series(self, series: _EventSeries, count: int) -> None:
         series_patch = {"series": {"count": count, "lastObservedTime": times.to_microseconds(series.last)}}
-        namespace = series.first.regarding.namespace or "default"
+        namespace = series.regarding.namespace or "default"
         try:
             await self._client.patch_unread(Event, series.name, series_patch, namespace, type=PatchType.MERGE)
         except errors.NotFound:  # events do not live long
