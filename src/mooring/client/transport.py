@@ -3,7 +3,6 @@
 Transports: ``in_process.py`` (a function call) and ``https.py`` (a pool of connections).
 """
 
-import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 from urllib.parse import quote, urlencode
@@ -11,9 +10,6 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from mooring.api.batch_writes import Row
-
-_PLAIN = re.compile(r"[A-Za-z0-9_.~/:!$&'()*+,;=@-]*")
-"""Characters that need no percent-encoding in a path."""
 
 
 class Templated(msgspec.Struct, frozen=True):
@@ -58,7 +54,7 @@ class Request(msgspec.Struct):
     @property
     def target(self) -> str:
         """Return path and query, encoded as in the request line."""
-        path = self.path if _PLAIN.fullmatch(self.path) else quote(self.path, safe="/:~!$&'()*+,;=@")
+        path = quote(self.path, safe="/:~!$&'()*+,;=@")
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
 

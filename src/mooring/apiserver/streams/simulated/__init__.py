@@ -8,7 +8,7 @@
 | ``logs.py`` | log lines as a function of time |
 | ``commands.py`` | the output of commands, declared in annotations or computed by ``mooring.shell`` |
 | ``terminal.py`` | standard input and output of a command, with or without a terminal |
-| ``websocket.py``, ``spdy.py`` | the protocols of upgraded connections |
+| ``spdy.py``, ``../websocket.py`` | the protocols of upgraded connections |
 | ``remote_command.py``, ``port_forward.py`` | exec, attach, and port-forward with the HTTP responses of ports |
 
 Nothing is executed or stored: at the same time, every server gives the same response to a request.
