@@ -150,12 +150,12 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        limit: int = _PAGE_SIZE,
+        limit: int = 0,
         continue_: str = "",
         resource_version: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
-        """Return up to `limit` objects and the continue token for the next page.
+        """Return up to `limit` objects (default: 2,000) and the continue token for the next page.
 
         Without a namespace, those of all namespaces. `managed_fields=False` leaves managed fields out, for caches.
         """
@@ -163,14 +163,13 @@ class Client:
         query = wire.build_query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
-            limit=str(limit) if limit else "",
+            limit=str(limit or _PAGE_SIZE),
             **{"continue": continue_},
             resourceVersion=resource_version,
         )
         response = await self._send("GET", self._build_path(kind, namespace), query)
-        return wire.decode_list(
-            response, kind, cls, self._find_conversion(cls), None if managed_fields else self._parts
-        )
+        parts = None if managed_fields else self._parts
+        return wire.decode_list(response, kind, cls, self._find_conversion(cls), parts)
 
     async def list(
         self,
@@ -179,7 +178,6 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        page_size: int = _PAGE_SIZE,
         resource_version: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
@@ -196,7 +194,6 @@ class Client:
                 namespace,
                 label_selector=label_selector,
                 field_selector=field_selector,
-                limit=page_size,
                 continue_=continue_,
                 resource_version="" if continue_ else resource_version,
                 managed_fields=managed_fields,

@@ -130,12 +130,15 @@ async def test_what_breaks_the_rules_is_refused_with_causes(client: Client) -> N
     assert caught.value.status.details.causes[0].field == "spec.containers"
 
 
-async def test_lists_are_gathered_from_pages_and_can_be_selected(client: Client) -> None:
+async def test_lists_are_gathered_from_pages_and_can_be_selected(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.client.client._PAGE_SIZE", 2)
     for index in range(7):
         await client.create(pod(f"p{index}", parity=str(index % 2)))
-    listing = await client.list(Pod, page_size=3)
+    listing = await client.list(Pod)
     assert [item.metadata.name for item in listing.items] == [f"p{index}" for index in range(7)]
-    odd = await client.list(Pod, "default", label_selector="parity=1", page_size=2)
+    odd = await client.list(Pod, "default", label_selector="parity=1")
     assert [item.metadata.name for item in odd.items] == ["p1", "p3", "p5"]
     one = await client.list(Pod, field_selector="metadata.name=p2")
     assert [item.metadata.name for item in one.items] == ["p2"]

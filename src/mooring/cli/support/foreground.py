@@ -118,7 +118,7 @@ async def _start_plane(config: UpConfig, plane: ControlPlane, nodes: Iterator[No
     if config.kubeconfig:
         write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
     if nodes is None:
-        has_default = config.workers.nodes and not (await plane.client.list(Node, page_size=1)).items
+        has_default = config.workers.nodes and not (await plane.client.page(Node, limit=1)).items
         nodes = iter(build_numbered_nodes(DEFAULT_NODES if has_default else 0))
     try:
         await create_nodes(plane.client, nodes, controller_options(config.server.component).kubelet)

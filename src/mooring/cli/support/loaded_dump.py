@@ -16,7 +16,7 @@ from mooring.controllers.simulated_nodes.templates import make_simulated
 
 async def load_dump(plane: ControlPlane, snapshot: Snapshot) -> int:
     """Write the objects of a dump into a new store; return how many. Raises ClickException for a store in use."""
-    if (await plane.client.list(Node, page_size=1)).items:
+    if (await plane.client.page(Node, limit=1)).items:
         raise click.ClickException("--from needs a new data directory: name one with --data-dir, or use --ephemeral")
     server = plane.server
     objects = list(_assign_uids(snapshot))
