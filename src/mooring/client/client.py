@@ -383,9 +383,8 @@ class Client:
     ) -> T | Status:
         """Delete an object. Return the object if finalizers or a grace period delay its removal, otherwise a Status."""
         options = wire.make_delete_options(grace_period_seconds, propagation_policy, uid, resource_version)
-        response = await self._send(
-            "DELETE", self._build_path(self.kind(cls), namespace, name), body=codec.encode(options)
-        )
+        path = self._build_path(self.kind(cls), namespace, name)
+        response = await self._send("DELETE", path, body=codec.encode(options))
         if wire.is_status(response):
             return codec.decode_own(response.body, Status)
         return self._decode(response, cls)
@@ -433,18 +432,17 @@ class Client:
     async def bind_with(self, binding: Binding) -> None:
         """Bind a pod by sending a complete Binding, which may carry annotations for the pod."""
         meta = binding.metadata
-        await self._post_subresource(Pod, meta.name, meta.namespace, "binding", binding)
+        await self._post(self._build_path(self.kind(Pod), meta.namespace, meta.name, "binding"), binding)
 
     async def evict(self, name: str, namespace: str) -> None:
         """Evict a pod; raise TooManyRequests if a disruption budget does not allow it now."""
         eviction = Eviction(metadata=ObjectMeta(name=name, namespace=namespace))
-        await self._post_subresource(Pod, name, namespace, "eviction", eviction, attempts=1)
+        await self._post(self._build_path(self.kind(Pod), namespace, name, "eviction"), eviction, attempts=1)
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
         """Return the Scale of a workload: its desired and actual replicas."""
-        return wire.decode_response(
-            await self._send("GET", self._build_path(self.kind(cls), namespace, name, "scale")), Scale
-        )
+        path = self._build_path(self.kind(cls), namespace, name, "scale")
+        return wire.decode_response(await self._send("GET", path), Scale)
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
         """Set a workload's desired replicas through its `scale` subresource; return the stored Scale."""
@@ -459,9 +457,8 @@ class Client:
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
         """Request a token for a service account; return the TokenRequest, with the token in its `status.token`."""
-        wanted = TokenRequest(spec=spec)
-        response = await self._post_subresource(ServiceAccount, service_account, namespace, "token", wanted)
-        return wire.decode_response(response, TokenRequest)
+        path = self._build_path(self.kind(ServiceAccount), namespace, service_account, "token")
+        return wire.decode_response(await self._post(path, TokenRequest(spec=spec)), TokenRequest)
 
     # -- anything else
 
@@ -552,19 +549,9 @@ class Client:
         is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
         return templated if is_offered else None
 
-    async def _post_subresource(
-        self,
-        cls: type[Resource],
-        name: str,
-        namespace: str,
-        subresource: str,
-        obj: Resource,
-        *,
-        attempts: int = _ATTEMPTS,
-    ) -> Response:
+    async def _post(self, path: str, obj: Resource, *, attempts: int = _ATTEMPTS) -> Response:
         own = self.kind(type(obj))
         body = codec.encode(structs.replace(obj, api_version=own.api_version, kind=own.kind))
-        path = self._build_path(self.kind(cls), namespace, name, subresource)
         return await self._send("POST", path, body=body, attempts=attempts)
 
     async def _send(
