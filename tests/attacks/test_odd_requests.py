@@ -11,7 +11,7 @@ import pytest
 
 from app_calls import running
 from mooring.api.meta_v1 import Status
-from mooring.apiserver.edge.responses import STATUS_LINE
+from mooring.apiserver.edge.responses import status_line
 from mooring.apiserver.extension.webhooks.reviewing import make_refusal_error
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request
@@ -60,7 +60,7 @@ async def test_an_odd_target_is_answered(server: ApiServer, line: bytes, status:
     ("code", "line"), [(200, "200 OK"), (599, "599 "), (700, "700 "), (99999, "500 "), (0, "500 "), (-1, "500 ")]
 )
 def test_every_code_has_a_status_line(code: int, line: str) -> None:
-    assert STATUS_LINE[code].startswith(f"HTTP/1.1 {line}")
+    assert status_line(code).startswith(f"HTTP/1.1 {line}")
 
 
 @pytest.mark.parametrize(("code", "expected"), [(99999, 500), (0, 400), (-5, 400), (200, 400), (418, 418)])

@@ -23,6 +23,7 @@ from mooring.apiserver.messages import users
 from mooring.base.clock import Clock
 from mooring.base.token_bucket import TokenBucket
 
+_TRY_AGAIN = "Too many requests, please try again later."
 _MAX_BUCKETS = 10_000
 _COMPONENTS = frozenset({users.SCHEDULER, users.CONTROLLERS, users.SERVER.username})
 _ORDINARY, _NODE, _EXEMPT = range(3)
@@ -92,30 +93,22 @@ class RequestLimiter:
             self._buckets.move_to_end(user.username)
         wait = bucket.take(now)
         if wait > 0:
-            raise _too_many_requests_error(max(1, round(wait)))
+            raise errors.too_many_requests(_TRY_AGAIN, max(1, round(wait)))
 
     def take_slot(self, verb: str, user: UserInfo) -> "HeldSlots":
         """Reserve and return a slot for handling a request; raise TooManyRequests if the user may have no more."""
-        slots = self.watches if verb == "watch" else self.reading if verb in {"get", "list"} else self.writing
-        held = slots.take(user)
-        if held is None:
-            raise _too_many_requests_error(5 if slots is self.watches else 1)
-        return held
+        if verb == "watch":
+            return _require_slots(self.watches.take(user), 5)
+        return _require_slots((self.reading if verb in {"get", "list"} else self.writing).take(user))
 
     def take_stream_slot(self, user: UserInfo) -> "HeldSlots":
         """Reserve and return a slot for logs, exec or another stream; raise TooManyRequests if there is none."""
-        held = self.streams.take(user)
-        if held is None:
-            why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
-            raise errors.too_many_requests(why, 5)
-        return held
+        why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
+        return _require_slots(self.streams.take(user), 5, why)
 
     def reserve_body(self, user: UserInfo) -> "HeldSlots":
         """Reserve and return memory for the first bytes of a body; raise TooManyRequests if there is none."""
-        held = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
-        if held is None:
-            raise _too_many_requests_error(1)
-        return held
+        return _require_slots(self.waiting_bytes.take(user, _WAITING_BODY_BYTES))
 
     def reserve_response(self, user: UserInfo, size: int) -> "HeldSlots | None":
         """Reserve memory for a large response until it is sent; None if its user has too much unsent.
@@ -127,7 +120,7 @@ class RequestLimiter:
     def grow_body(self, body: "HeldSlots", size: int) -> None:
         """Reserve memory for more bytes of a body; raise TooManyRequests if its user has too many."""
         if not body.grow(size):
-            raise _too_many_requests_error(1)
+            raise errors.too_many_requests(_TRY_AGAIN, 1)
 
 
 class Slots:
@@ -267,5 +260,7 @@ def _classify_user(user: UserInfo) -> tuple[int, str]:
     return _ORDINARY, f"system:serviceaccounts:{account[0]}" if account else user.username
 
 
-def _too_many_requests_error(seconds: int) -> errors.TooManyRequests:
-    return errors.too_many_requests("Too many requests, please try again later.", seconds)
+def _require_slots(held: "HeldSlots | None", retry_seconds: int = 1, why: str = _TRY_AGAIN) -> "HeldSlots":
+    if held is None:
+        raise errors.too_many_requests(why, retry_seconds)
+    return held

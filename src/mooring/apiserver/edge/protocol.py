@@ -19,7 +19,7 @@ import httptools
 
 from mooring.apiserver.edge.calls import Client, HttpCall
 from mooring.apiserver.edge.limits import Limits
-from mooring.apiserver.edge.responses import JOINED_BYTES, STATUS_LINE, Stream, encode_chunk, encode_head, pieces_of
+from mooring.apiserver.edge.responses import JOINED_BYTES, Stream, encode_chunk, encode_head, pieces_of, status_line
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
 from mooring.apiserver.messages.http import Pushed, Response, join_header
 from mooring.base import logs
@@ -281,7 +281,7 @@ class HttpProtocol(asyncio.Protocol):
             elif served.response_started or served.disconnected:
                 self._transport.abort()  # without a last chunk, clients see that the body is incomplete
             else:
-                failure = f"{STATUS_LINE[500]}content-length: 0\r\nconnection: close\r\n\r\n"
+                failure = f"{status_line(500)}content-length: 0\r\nconnection: close\r\n\r\n"
                 self._transport.write(failure.encode())
                 self._transport.close()
         finally:

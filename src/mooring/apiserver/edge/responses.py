@@ -19,14 +19,11 @@ It is also the maximum size of a write: for larger ones OpenSSL allocates memory
 """
 
 
-class _StatusLineTable(dict[int, str]):
-    """HTTP status lines by code; also for codes from 600 to 999, which proxied servers send."""
-
-    def __missing__(self, code: int) -> str:
-        return f"HTTP/1.1 {code} \r\n" if 600 <= code <= 999 else self[500]
-
-
-STATUS_LINE = _StatusLineTable({code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n" for code in range(100, 600)})
+@lru_cache(maxsize=64)
+def status_line(code: int) -> str:
+    """Return the HTTP status line of a code; also of those from 600 to 999, which proxied servers send."""
+    code = code if 100 <= code <= 999 else 500
+    return f"HTTP/1.1 {code} {responses.get(code, '')}\r\n"
 
 
 def encode_head(response: Response, framing: str = "") -> bytes:
@@ -45,7 +42,7 @@ def encode_head(response: Response, framing: str = "") -> bytes:
         count += len(headers)
     if not text.count("\n") == text.count("\r") == count or "\0" in text:
         raise ValueError("a header of a response has a line break in it")
-    head = f"{STATUS_LINE[response.status]}{_date_header(int(time.time()))}{text}{framing}".encode("latin-1")
+    head = f"{status_line(response.status)}{_date_header(int(time.time()))}{text}{framing}".encode("latin-1")
     if response.warnings:
         for warning in limited_warnings(response.warnings):
             head += b"warning: %b\r\n" % warning_header(warning).encode()
