@@ -60,12 +60,8 @@ class WebSocketByteStream:
     async def read(self) -> bytes:
         """Wait for bytes and return them; empty at the end. Raise ConnectionLostError for a protocol error."""
         while not self._over:
-            data = await self._connection.read()
-            pieces = [piece for piece, _ in await self._decode_pieces(data)] if data else []
-            if not data:
-                self._over = True
-            if any(pieces):
-                return b"".join(pieces)
+            if data := b"".join([piece for piece, _ in await self._read_pieces()]):
+                return data
         return b""
 
     async def write(self, data: bytes) -> None:
@@ -84,9 +80,14 @@ class WebSocketByteStream:
             raise ConnectionLostError("the WebSocket was closed") from None
         await self._connection.write(data)
 
-    async def _decode_pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """Return message parts in received bytes, each with whether it ends its message. Raise ConnectionLostError."""
+    async def _read_pieces(self) -> list[tuple[bytes, bool]]:
+        """Wait for bytes; return the message parts in them, each with whether it ends its message.
+
+        At the end of the connection, return none. Raise ConnectionLostError for a protocol error.
+        """
         pieces: list[tuple[bytes, bool]] = []
+        data = await self._connection.read()
+        self._over = not data
         try:
             self._frames.receive_data(data)
             for event in self._frames.events():
@@ -127,11 +128,7 @@ class WebSocketChannels(WebSocketByteStream):
         while not self._arrived:
             if self._over:
                 return None
-            data = await self._connection.read()
-            if not data:
-                self._over = True
-                return None
-            for piece, last in await self._decode_pieces(data):
+            for piece, last in await self._read_pieces():
                 self._add_piece(piece, last=last)
         return self._arrived.popleft()
 
