@@ -222,7 +222,6 @@ class HttpsStream:
     def __init__(self, channel: "_PooledConnection", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()
         self.channel = channel
-        self.in_pieces = in_pieces
         self.has_head = False
         self.longest = longest
         self.status = 0
@@ -288,7 +287,6 @@ class _PooledConnection(asyncio.Protocol):
         self.context: ssl.SSLContext | None = None
         """The TLS context that it was opened with."""
         self._all = open_channels
-        self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._reply: HttpsStream | None = None
         self._buffered = 0
@@ -298,20 +296,19 @@ class _PooledConnection(asyncio.Protocol):
     @property
     def tls_object(self) -> ssl.SSLObject | None:
         """Return the TLS object of an encrypted connection; None for plain HTTP."""
-        found = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
-        return cast("ssl.SSLObject | None", found)
+        return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
 
     @property
     def is_usable(self) -> bool:
         """Return whether the connection is open and serves no request, so that one can be sent."""
-        return self._reply is None and not self._broken and self._transport is not None
+        return self._reply is None and not self._broken
 
     def send_request(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> HttpsStream:
         """Send a request; return its response, which is still arriving. Raise DisconnectedError if closed.
 
         The response fails with TooLongError once its body exceeds `longest` bytes (0: no limit).
         """
-        if not self.is_usable or self._transport is None:
+        if not self.is_usable:
             raise DisconnectedError("the connection was closed")
         self.has_received = False
         self._reply = reply = HttpsStream(self, in_pieces=in_pieces, longest=longest)
@@ -320,22 +317,19 @@ class _PooledConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         self._broken = True
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def resume_reading(self) -> None:
         """Read from the socket again after a pause, once the reader has taken all received data."""
         self._buffered = 0
-        if self._paused and self._transport is not None:
+        if self._paused:
             self._paused = False
             self._transport.resume_reading()
 
     # -- called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(
-            "asyncio.Transport", transport
-        )  # TCP and TLS both are, though uvloop's do not inherit it
+        self._transport = cast("asyncio.Transport", transport)  # it is, though uvloop's do not inherit from it
         self._all.add(self)
         self.context = transport.get_extra_info("sslcontext")
         connected = transport.get_extra_info("socket")
@@ -399,12 +393,7 @@ class _PooledConnection(asyncio.Protocol):
             self._reply = None
             reply.finish(TooLongError(f"the answer is longer than {reply.longest} bytes"))
             self.abort()
-        elif (
-            reply.in_pieces
-            and self._buffered > _MAX_BUFFERED_BYTES
-            and not self._paused
-            and self._transport is not None
-        ):
+        elif reply.head is not None and self._buffered > _MAX_BUFFERED_BYTES and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 

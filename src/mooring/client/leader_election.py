@@ -50,11 +50,6 @@ class LeaseTimes(msgspec.Struct, frozen=True):
             raise ValueError("leader election needs 0 < retry period < renew deadline < lease duration")
 
 
-def default_identity() -> str:
-    """Return a unique name for this process: `host_uuid`."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
 class LeaderElector:
     """Holds a Lease against other instances of a component, and runs the component's work only while it does."""
 
@@ -68,7 +63,7 @@ class LeaderElector:
         lease_times: LeaseTimes = LeaseTimes(),  # noqa: B008 - frozen
         version: str = "",
     ) -> None:
-        self.identity = identity or default_identity()
+        self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._guarded = client
         self._client = client.unguarded()
         self._clock = client.clock

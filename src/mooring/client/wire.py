@@ -130,12 +130,8 @@ def decode_item(
 
     With `parts` the object is for a cache: without managed fields, sharing its equal parts with other objects.
     """
-    if conversion is None:
-        return _decode_served_item(raw, kind, cls, parts)
-    return conversion(_decode_served_item(raw, kind, kind.type, parts))
-
-
-def _decode_served_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
+    if conversion is not None:
+        return conversion(_decode_fully(raw, kind, kind.type, parts))
     if cls is not Pod or parts is None:
         return _decode_fully(raw, kind, cls, parts)
     try:
