@@ -14,7 +14,8 @@ Requests that were refused with `Retry-After` are repeated. Read next: ``informe
 import asyncio
 import copy
 from builtins import list as list_of  # the class has a method of that name
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from functools import partial
 from typing import Any, Self, TypeVar, cast
@@ -204,7 +205,8 @@ class Client:
             continue_ = page.continue_
             await asyncio.sleep(0)  # lets others run even where the server answers without any waiting
 
-    def watch(
+    @asynccontextmanager
+    async def watch(
         self,
         cls: type[T],
         namespace: str = "",
@@ -214,8 +216,8 @@ class Client:
         field_selector: str = "",
         timeout_seconds: int = 0,
         for_cache: bool = False,
-    ) -> Watch[T]:
-        """Return a watch of the changes after `resource_version`, to be opened by `async with`.
+    ) -> AsyncIterator[Watch[T]]:
+        """Open a watch of the changes after `resource_version`, for `async with`.
 
         Without a version the server sends the existing objects as ADDED first, then the changes. A watch for a cache
         has no managed fields and no last states of deleted objects (see `Watch`).
@@ -232,8 +234,11 @@ class Client:
         )
         headers = {"accept": JSON, "user-agent": self.user_agent}
         request = Request("GET", self._build_path(kind, namespace), query, headers)
-        opened, conversion = partial(self._open_stream, request), self._find_conversion(cls)
-        return Watch(kind, cls, opened, conversion, self._parts if for_cache else None)
+        stream = await self._open_stream(request)
+        try:
+            yield Watch(stream, kind, cls, self._find_conversion(cls), self._parts if for_cache else None)
+        finally:
+            await stream.close()
 
     async def serves(self, cls: type[Resource]) -> bool:
         """Return whether the server has a kind in any version; raise UnservedKindError if not `knows(cls)`."""

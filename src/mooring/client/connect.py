@@ -5,7 +5,6 @@ import platform
 
 import mooring
 from mooring.api.scheme import Scheme
-from mooring.base.clock import Clock, SystemClock
 from mooring.client import kubeconfig as kubeconfigs
 from mooring.client.batching import BatchingTransport
 from mooring.client.client import Client
@@ -20,7 +19,6 @@ def connect(
     *,
     user_agent: str,
     scheme: Scheme | None = None,
-    clock: Clock | None = None,
     grouped: bool = False,
     parts: TemplateParts = PARTS,
 ) -> Client:
@@ -29,14 +27,12 @@ def connect(
     `grouped` sends concurrent writes in batches if the server is Mooring's. Objects that the client caches share equal
     parts through `parts`.
     """
-    clock = clock or SystemClock()
-    connection = kubeconfigs.load(kubeconfig, context, clock=clock)
+    connection = kubeconfigs.load(kubeconfig, context)
     transport = HttpsTransport(connection)
     return Client(
         BatchingTransport(transport) if grouped else transport,
         user_agent=user_agent,
         scheme=scheme,
-        clock=clock,
         certificate_authority=connection.certificate_authority,
         parts=parts,
     )

@@ -229,8 +229,8 @@ class Informer(Generic[T]):
         )
         async with AsyncExitStack() as opened:
             async with self._turns:
-                await opened.enter_async_context(watch)
-            has_events = await self._read_events(watch)
+                events = await opened.enter_async_context(watch)
+            has_events = await self._read_events(events)
         if not has_events and clock.monotonic() - begun < _SHORTEST_WATCH_SECONDS:
             raise DisconnectedError("the watch ended as soon as it had begun")
         self._failures = 0

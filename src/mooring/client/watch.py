@@ -8,8 +8,8 @@ once into its type. Pods for caches, the most frequent objects, are decoded toge
             handle(events)
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, Literal, Self, TypeVar, cast, get_args
+from collections.abc import AsyncIterator
+from typing import Generic, Literal, TypeVar, cast, get_args
 
 import msgspec
 
@@ -55,7 +55,7 @@ _EVENT_TYPES = frozenset(get_args(EventType))
 
 
 class Watch(Generic[T]):
-    """An open watch: enter it with `async with`, then iterate over lists of events that arrived together.
+    """An open watch, to be iterated over: it yields lists of events that arrived together.
 
     The iteration ends when the server ends the watch. It raises the server's error if the stream contains one
     (`Expired`: list again), `DisconnectedError` if it breaks. With `parts`, for a cache, managed fields are left out,
@@ -65,30 +65,19 @@ class Watch(Generic[T]):
 
     def __init__(
         self,
+        stream: Stream,
         kind: Kind,
         cls: type[T],
-        opened: Callable[[], Awaitable[Stream]],
         conversion: Conversion[T] | None,
         parts: TemplateParts | None,
     ) -> None:
+        self._stream = stream
         self._kind = kind
         self._cls = cls
         self._conversion = conversion
         self._parts = parts
-        self._opened = opened
-        self._stream: Stream | None = None
-
-    async def __aenter__(self) -> Self:
-        self._stream = await self._opened()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._stream is not None:
-            await self._stream.close()
 
     async def __aiter__(self) -> AsyncIterator[list[WatchEvent[T]]]:
-        if self._stream is None:
-            raise RuntimeError("enter a watch before you iterate it: `async with client.watch(...) as watch`")
         begun: list[bytes] = []  # what has come of a line whose end has not
         async for chunk in self._stream.chunks():
             end = chunk.rfind(b"\n") + 1

@@ -184,13 +184,6 @@ async def test_the_parameters_of_a_watch() -> None:
     )
 
 
-async def test_a_watch_must_be_entered_first() -> None:
-    client = Client(FakeTransport(lambda _: json_response({})), user_agent="t")
-    with pytest.raises(RuntimeError, match="enter a watch"):
-        async for _ in client.watch(Pod):
-            pass
-
-
 @pytest.mark.parametrize("managed_fields", [False, True], ids=["for a cache", "for others"])
 async def test_an_event_that_is_nested_too_deeply_breaks_the_watch_as_any_other_nonsense(managed_fields: bool) -> None:
     deep = b'{"type":"ADDED","object":{"metadata":{},"spec":{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}}}\n"
