@@ -11,7 +11,7 @@ import binascii
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -29,7 +29,6 @@ from mooring.client.credentials import (
 )
 from mooring.client.errors import ConfigError
 
-E = TypeVar("E")
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -172,70 +171,61 @@ def _without_nulls(tree: Any) -> Any:
     return tree
 
 
-class _EntryInFile(msgspec.Struct, Generic[E], frozen=True):
-    """The content of a cluster, user or context, and the file that has it: relative paths start from its folder."""
-
-    entry: E
-    file: Path
-
-    def resolve_path(self, text: str) -> Path:
-        return self.file.parent / text
-
-
 def _merged_connection(files: Mapping[Path, _Config], context: str, clock: Clock) -> Connection:
     """Return a context's connection; the first file's entry of a name counts. Raise ConfigError for a missing entry."""
-    clusters: dict[str, _EntryInFile[_Cluster]] = _merge_entries(files, "cluster")
-    users: dict[str, _EntryInFile[_User]] = _merge_entries(files, "user")
-    contexts: dict[str, _EntryInFile[_Context]] = _merge_entries(files, "context")
+    clusters: dict[str, tuple[_Cluster, Path]] = _merge_entries(files, "cluster")
+    users: dict[str, tuple[_User, Path]] = _merge_entries(files, "user")
+    contexts: dict[str, tuple[_Context, Path]] = _merge_entries(files, "context")
     paths, names = ", ".join(map(str, files)), ", ".join(sorted(contexts)) or "none"
     name = context or next(filter(None, (config.current_context for config in files.values())), "")
     if not name:
         raise ConfigError(f"{paths}: no current-context: choose one of {names}")
-    found = contexts.get(name)
-    if found is None:
+    if name not in contexts:
         raise ConfigError(f"{paths}: there is no context {name!r}; there are: {names}")
-    where = f"{found.file}: context {name!r} names the"
-    cluster = clusters.get(found.entry.cluster)
+    chosen, file = contexts[name]
+    where = f"{file}: context {name!r} names the"
+    cluster = clusters.get(chosen.cluster)
     if cluster is None:
-        raise ConfigError(f"{where} cluster {found.entry.cluster!r}, which is not there")
-    user = users.get(found.entry.user) if found.entry.user else _EntryInFile(_User(), found.file)
+        raise ConfigError(f"{where} cluster {chosen.cluster!r}, which is not there")
+    user = users.get(chosen.user) if chosen.user else (_User(), file)
     if user is None:
-        raise ConfigError(f"{where} user {found.entry.user!r}, which is not there")
-    return _build_connection(name, found.entry, cluster, user, clock)
+        raise ConfigError(f"{where} user {chosen.user!r}, which is not there")
+    return _build_connection(name, chosen, cluster, user, clock)
 
 
-def _merge_entries(files: Mapping[Path, _Config], what: str) -> dict[str, _EntryInFile[Any]]:
-    """Return clusters, users or contexts by name, the first file's. Raise ConfigError if a file has a name twice."""
-    found: dict[str, _EntryInFile[Any]] = {}
+def _merge_entries(files: Mapping[Path, _Config], what: str) -> dict[str, tuple[Any, Path]]:
+    """Return clusters, users or contexts by name, each with its file: relative paths start from the file's folder.
+
+    The first file with a name counts. Raise ConfigError if a file has a name twice.
+    """
+    found: dict[str, tuple[Any, Path]] = {}
     for path, config in files.items():
         seen: set[str] = set()
         for each in getattr(config, f"{what}s") or ():
             if each.name in seen:
                 raise ConfigError(f"{path}: there are two {what}s named {each.name!r}")
             seen.add(each.name)
-            found.setdefault(each.name, _EntryInFile(getattr(each, what), path))
+            found.setdefault(each.name, (getattr(each, what), path))
     return found
 
 
 def _build_connection(
-    name: str, context: _Context, cluster: _EntryInFile[_Cluster], user: _EntryInFile[_User], clock: Clock
+    name: str, context: _Context, cluster: tuple[_Cluster, Path], user: tuple[_User, Path], clock: Clock
 ) -> Connection:
-    entry = cluster.entry
+    entry, file = cluster
+    where = f"{file}: the cluster {context.cluster!r} has"
     if not entry.server:
-        raise ConfigError(f"{cluster.file}: the cluster {context.cluster!r} has no server")
+        raise ConfigError(f"{where} no server")
     if entry.proxy_url:
-        raise ConfigError(f"{cluster.file}: the cluster {context.cluster!r} has a proxy-url, which is not supported")
+        raise ConfigError(f"{where} a proxy-url, which is not supported")
     authority = _read_data_or_file(
-        cluster, "certificate-authority", entry.certificate_authority_data, entry.certificate_authority
+        file, "certificate-authority", entry.certificate_authority_data, entry.certificate_authority
     )
     if authority and entry.insecure_skip_tls_verify:
-        raise ConfigError(
-            f"{cluster.file}: the cluster {context.cluster!r} has both a certificate authority"
-            " and insecure-skip-tls-verify: remove one of them"
-        )
+        raise ConfigError(f"{where} both a certificate authority and insecure-skip-tls-verify: remove one of them")
     return Connection(
         server=(entry.server if "://" in entry.server else f"http://{entry.server}").rstrip("/"),
-        credentials=_build_credentials(user, _exec_cluster_info(entry, authority), clock),
+        credentials=_build_credentials(*user, _exec_cluster_info(entry, authority), clock),
         certificate_authority=authority,
         insecure=entry.insecure_skip_tls_verify,
         tls_server_name=entry.tls_server_name,
@@ -244,23 +234,22 @@ def _build_connection(
     )
 
 
-def _build_credentials(user: _EntryInFile[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
-    entry = user.entry
+def _build_credentials(entry: _User, file: Path, cluster: Mapping[str, Any], clock: Clock) -> Credentials:
     if entry.auth_provider is not None:
-        raise ConfigError(f"{user.file}: auth-provider no longer exists in Kubernetes either: use exec")
+        raise ConfigError(f"{file}: auth-provider no longer exists in Kubernetes either: use exec")
     certificate = _read_data_or_file(
-        user, "client-certificate", entry.client_certificate_data, entry.client_certificate
+        file, "client-certificate", entry.client_certificate_data, entry.client_certificate
     )
-    key = _read_data_or_file(user, "client-key", entry.client_key_data, entry.client_key)
+    key = _read_data_or_file(file, "client-key", entry.client_key_data, entry.client_key)
     if bool(certificate) != bool(key):
         missing = "client-key" if certificate else "client-certificate"
-        raise ConfigError(f"{user.file}: a user has no {missing}: certificate and key belong together")
+        raise ConfigError(f"{file}: a user has no {missing}: certificate and key belong together")
     base = Credential(_authorization_header(entry), certificate, key, tuple(_impersonation_headers(entry)))
     if entry.token_file:
-        return TokenFile(user.resolve_path(entry.token_file), clock, base)
+        return TokenFile(file.parent / entry.token_file, clock, base)
     if entry.exec is not None and not base.authorization:
         shown_cluster = cluster if entry.exec.provide_cluster_info else None
-        return ExecPlugin(_check_exec_command(user, entry.exec), clock, base, shown_cluster)
+        return ExecPlugin(_check_exec_command(file, entry.exec), clock, base, shown_cluster)
     return StaticCredentials(base)
 
 
@@ -284,17 +273,17 @@ def _impersonation_headers(user: _User) -> Iterator[tuple[str, str]]:
             yield f"impersonate-extra-{name}", value
 
 
-def _check_exec_command(user: _EntryInFile[_User], command: ExecCommand) -> ExecCommand:
+def _check_exec_command(file: Path, command: ExecCommand) -> ExecCommand:
     """Return an exec plugin with its absolute path and its interactive mode; raise ConfigError if it is unusable."""
     if command.api_version not in EXEC_VERSIONS:
         known = " or ".join(EXEC_VERSIONS)
-        raise ConfigError(f"{user.file}: exec: apiVersion {command.api_version!r} is unknown: use {known}")
+        raise ConfigError(f"{file}: exec: apiVersion {command.api_version!r} is unknown: use {known}")
     if not command.command:
-        raise ConfigError(f"{user.file}: exec: there is no command")
+        raise ConfigError(f"{file}: exec: there is no command")
     mode = command.interactive_mode or ("IfAvailable" if command.api_version.endswith("v1beta1") else "")
     if mode not in {"Never", "IfAvailable", "Always"}:
-        raise ConfigError(f"{user.file}: exec: interactiveMode must be Never, IfAvailable or Always")
-    path = str(user.resolve_path(command.command)) if os.sep in command.command else command.command
+        raise ConfigError(f"{file}: exec: interactiveMode must be Never, IfAvailable or Always")
+    path = str(file.parent / command.command) if os.sep in command.command else command.command
     return structs.replace(command, command=path, interactive_mode=mode)
 
 
@@ -313,14 +302,14 @@ def _exec_cluster_info(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]
     return info
 
 
-def _read_data_or_file(found: _EntryInFile[Any], what: str, data: str, file: str) -> bytes:
+def _read_data_or_file(kubeconfig: Path, what: str, data: str, path: str) -> bytes:
     """Return the decoded `<what>-data`, else the file's content, else empty bytes; raise ConfigError if unusable."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ConfigError(f"{found.file}: {what}-data is not base64: {error}") from None
-    return _read_file(found.resolve_path(file), f"the {what}") if file else b""
+            raise ConfigError(f"{kubeconfig}: {what}-data is not base64: {error}") from None
+    return _read_file(kubeconfig.parent / path, f"the {what}") if path else b""
 
 
 def _read_file(path: Path, what: str) -> bytes:
