@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -134,14 +134,15 @@ class NodeResponse:
         self._parts: list[bytes] = []
         self._is_complete = False
         self._rest = b""
-        self.headers: list[tuple[str, str]] = []
+        self.headers: dict[str, str] = {}
+        """The headers by lower-case name; of repeated ones, the first value."""
         self.status = 0
         """The status code; 0 until the headers are complete."""
 
     # -- called by the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+        self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
         code = self._parser.get_status_code()
@@ -167,10 +168,6 @@ class NodeResponse:
             if not data or size > _HEAD_BYTES + CHUNK:
                 raise ConnectionLostError("the connection ended before the answer" if not data else "endless headers")
             self._parse(data)
-
-    def headers_by_name(self) -> Mapping[str, str]:
-        """Return the headers by lower-case name; of repeated ones, the first value."""
-        return dict(reversed(self.headers))
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -198,7 +195,7 @@ class NodeResponse:
             data = await self._connection.read()
             if data:
                 self._parse(data)
-            elif ends_with_connection(self.headers_by_name()):
+            elif ends_with_connection(self.headers):
                 return b""
             else:
                 await self.aclose()

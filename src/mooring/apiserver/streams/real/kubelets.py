@@ -231,7 +231,7 @@ async def _relay_upgraded(answer: NodeResponse) -> Response:
         if answer.status < 400:
             await answer.text()
             raise errors.internal_error(f"invalid upgrade response: status code {answer.status}")
-        content_type = answer.headers_by_name().get("content-type", "text/plain")
+        content_type = answer.headers.get("content-type", "text/plain")
         return Response(answer.status, await answer.text(), content_type)
     kubelet, early = answer.take_connection()
 
@@ -240,7 +240,7 @@ async def _relay_upgraded(answer: NodeResponse) -> Response:
             await client.write(early)
         await relay(client, kubelet)
 
-    return Response(101, answer, headers=dict(answer.headers), take_over=take_over)
+    return Response(101, answer, headers=answer.headers, take_over=take_over)
 
 
 async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) -> Response:
@@ -274,12 +274,12 @@ async def _respond_through_proxy(answer: NodeResponse, proxied: ProxiedRequest, 
     """Return a proxied server's response, in which links and redirects to that server lead to the proxy."""
     kept = {
         key: value
-        for key, value in answer.headers_by_name().items()
+        for key, value in answer.headers.items()
         if key not in _NOT_FORWARDED and key != "content-type" and not key.startswith(_OF_CORS)
     }
     if "location" in kept:
         kept["location"] = _rewrite_link(kept["location"], proxied, address)
-    content_type = answer.headers_by_name().get("content-type", "application/octet-stream")
+    content_type = answer.headers.get("content-type", "application/octet-stream")
     if answer.status in {204, 304}:
         await answer.aclose()
         return Response(answer.status, b"", content_type, kept)
