@@ -105,7 +105,7 @@ def decode_exact(body: bytes | msgspec.Raw, cls: type[T]) -> T | None:
     """Decode JSON into an object that is not a custom resource. Return None if `decode` would warn about or tolerate
     something: an unknown field, a null or a wrong type. Of duplicate fields the last is used."""
     try:
-        return _decoder(cls).decode(body)
+        return get_decoder(cls).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -255,7 +255,8 @@ def _decode_dynamic(body: bytes, cls: type[D], validation: FieldValidation) -> t
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
-def _decoder(cls: type[T]) -> msgspec.json.Decoder[T]:
+def get_decoder(cls: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the fast decoder of a type, which takes quantities but reports no unknown fields."""
     decoder = _DECODERS.get(cls)
     if decoder is None:
         decoder = _DECODERS[cls] = msgspec.json.Decoder(cls, dec_hook=_decode_hook)

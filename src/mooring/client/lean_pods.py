@@ -6,15 +6,13 @@ are one shared object. ``wire.py`` calls this for lists, ``watch.py`` for events
 """
 
 import re
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from mooring.api import codec
 from mooring.api.core_v1 import ContainerStatus, Pod, PodSpec, PodStatus
-from mooring.api.from_tree import quantity_from
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
-from mooring.api.quantity import Quantity
 from mooring.client.template_parts import TemplateParts
 
 UNUSUAL = (msgspec.MsgspecError, RecursionError, ValueError)
@@ -56,15 +54,9 @@ class RawPod(msgspec.Struct, gc=False):
     status: msgspec.Raw = _BLANK
 
 
-def _decode_quantity(cls: type, value: Any) -> Any:
-    if cls is Quantity:
-        return quantity_from(value)
-    raise NotImplementedError(f"no way to decode {cls}")
-
-
 _PODS = msgspec.json.Decoder(RawPod)
-_SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_decode_quantity)
-_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_decode_quantity)
+_SPECS = codec.get_decoder(PodSpec)
+_STATUSES = codec.get_decoder(PodStatus)
 _MAPS = msgspec.json.Decoder(dict[str, str])
 _TEXTS = msgspec.json.Decoder(list[str])
 _OWNERS = msgspec.json.Decoder(list[OwnerReference])
