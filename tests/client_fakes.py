@@ -29,7 +29,6 @@ class FakeStream:
 
     def __init__(self, status: int = 200) -> None:
         self.status = status
-        self.headers: dict[str, str] = {}
         self.closed = False
         self._queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
 

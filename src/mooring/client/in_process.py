@@ -67,7 +67,6 @@ class InProcessStream:
 
     def __init__(self, answer: HandlerResponse) -> None:
         self.status = answer.status
-        self.headers = answer.headers
         self._body = answer.body
 
     async def chunks(self) -> AsyncIterator[bytes]:

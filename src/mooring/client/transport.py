@@ -75,8 +75,6 @@ class Stream(Protocol):
 
     @property
     def status(self) -> int: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body, each time the bytes received since the last; may be called once."""

@@ -77,10 +77,6 @@ class WorkQueue(Generic[K]):
         return len(self._ready)
 
     @property
-    def delayed(self) -> int:
-        return len(self._due)
-
-    @property
     def in_progress(self) -> int:
         return len(self._processing)
 

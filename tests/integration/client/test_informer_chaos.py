@@ -25,7 +25,7 @@ class FlakyStream:
     """Passes on a few chunks, then half of one, then breaks or ends."""
 
     def __init__(self, stream: InProcessStream, chance: random.Random) -> None:
-        self.status, self.headers = stream.status, stream.headers
+        self.status = stream.status
         self._stream, self._chance = stream, chance
 
     async def chunks(self) -> AsyncIterator[bytes]:
