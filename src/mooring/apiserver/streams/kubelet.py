@@ -5,7 +5,7 @@ Both implementations are imported at their first use: most servers need neither,
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -18,9 +18,6 @@ from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.apiserver.streams.query_options import LogOptions
 from mooring.base.clock import Clock
-
-if TYPE_CHECKING:
-    from mooring.apiserver.streams.simulated.programs import ProgramStreams
 
 
 class KubeletTarget(msgspec.Struct, frozen=True):
@@ -85,15 +82,12 @@ class Kubelets:
     def _simulated(self) -> Kubelet:
         from mooring.apiserver.streams.simulated.kubelet import SimulatedKubelet  # noqa: PLC0415 - as said above
 
-        return SimulatedKubelet(self._objects, self._clock, self._tokens.issue, self._programs)
+        programs = None
+        if self._options.programs is not None:
+            from mooring.apiserver.streams.simulated.programs import ProgramStreams  # noqa: PLC0415 - as said above
 
-    @property
-    def _programs(self) -> "ProgramStreams | None":
-        if self._options.programs is None:
-            return None
-        from mooring.apiserver.streams.simulated.programs import ProgramStreams  # noqa: PLC0415 - as said above
-
-        return ProgramStreams(self._options.programs, self._real)
+            programs = ProgramStreams(self._options.programs, self._real)
+        return SimulatedKubelet(self._objects, self._clock, self._tokens.issue, programs)
 
     @cached_property
     def _real(self) -> Kubelet:

@@ -120,9 +120,6 @@ class WebSocketChannels(WebSocketByteStream):
         """The channel of an unfinished message."""
         self._text = b""
 
-    async def wait_until_open(self) -> None:
-        """Do nothing: the channels of a WebSocket need not be opened."""
-
     async def receive(self) -> tuple[int, bytes] | None:
         """Return the channel and data of the next message piece; None at the end. Raise ConnectionLostError."""
         while not self._arrived:

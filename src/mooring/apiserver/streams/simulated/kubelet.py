@@ -1,7 +1,7 @@
 """`SimulatedKubelet` answers requests to simulated nodes: logs, commands, forwarded ports and proxies."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from mooring.api import codec, errors
@@ -127,19 +127,17 @@ class SimulatedKubelet:
         options = read_command_options(request)
         if subresource == "exec" and not options.command:
             raise errors.bad_request("you must specify at least one command for the container")
-        is_spdy = request.upgrade.startswith("spdy/3.1")
-        if is_spdy:
-            protocol, headers = remote_command.SPDY_PROTOCOL, _spdy_headers(request, remote_command.SPDY_PROTOCOL)
-        else:
-            protocol, headers = negotiate_websocket(request, remote_command.PROTOCOLS)
+        protocol, headers = _negotiate(request, remote_command.SPDY_PROTOCOL, remote_command.PROTOCOLS)
         process = (
             self._make_exec_process(target, options) if subresource == "exec" else self._make_attach_process(target)
         )
 
         async def take_over(connection: Connection) -> None:
-            channels = (
-                remote_command.SpdyChannels(connection, options) if is_spdy else WebSocketChannels(connection, protocol)
-            )
+            channels: remote_command.CommandChannels
+            if headers["upgrade"] == _SPDY:
+                channels = await remote_command.SpdyChannels.open(connection, options)
+            else:
+                channels = WebSocketChannels(connection, protocol)
             await remote_command.connect_process(channels, protocol, options, process)
 
         return Response(101, headers=headers, take_over=take_over)
@@ -186,16 +184,13 @@ class SimulatedKubelet:
         if self._programs is not None and self._programs.has(target.pod):
             address = target.pod.status.pod_ip
             raise errors.bad_request(f"a program's ports are not forwarded: they are at {address}, on this machine")
-        if request.upgrade.startswith("spdy/3.1"):
-            protocol, headers = _SPDY, _spdy_headers(request, SPDY_NAME)
-        else:
-            protocol, headers = negotiate_websocket(request, port_forward.PROTOCOLS)
+        protocol, headers = _negotiate(request, SPDY_NAME, port_forward.PROTOCOLS)
         wanted = read_ports(request)
-        if not wanted and protocol not in {_SPDY, TUNNELLED}:  # in SPDY each stream names its port
+        if not wanted and protocol not in {SPDY_NAME, TUNNELLED}:  # in SPDY each stream names its port
             raise errors.bad_request("the parameter ports must name at least one port")
 
         async def take_over(connection: Connection) -> None:
-            if protocol == _SPDY:
+            if protocol == SPDY_NAME:
                 await forward_over_spdy(connection, target.pod)
             elif protocol == TUNNELLED:
                 await forward_over_spdy(WebSocketByteStream(connection), target.pod)
@@ -228,12 +223,17 @@ class SimulatedKubelet:
         return Response(404, b"404 page not found: simulated kubelets have /healthz and /pods\n", _TEXT)
 
 
-def _spdy_headers(request: Request, protocol: str) -> dict[str, str]:
-    """Return the headers of an SPDY upgrade's response; raise BadRequest if the client does not offer `protocol`."""
+def _negotiate(request: Request, spdy_protocol: str, websocket_protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return the protocol of an upgrade, over SPDY or WebSocket, and the response's headers.
+
+    Raise BadRequest if the client offers none that is known.
+    """
+    if not request.upgrade.startswith("spdy/3.1"):
+        return negotiate_websocket(request, websocket_protocols)
     offered = [word.strip() for word in request.headers.get(_SPDY_PROTOCOL, "").split(",")]
-    if protocol not in offered:
-        raise errors.bad_request(f"unable to upgrade: the header {_SPDY_PROTOCOL} does not offer {protocol}")
-    return {"upgrade": _SPDY, "connection": "Upgrade", _SPDY_PROTOCOL: protocol}
+    if spdy_protocol not in offered:
+        raise errors.bad_request(f"unable to upgrade: the header {_SPDY_PROTOCOL} does not offer {spdy_protocol}")
+    return spdy_protocol, {"upgrade": _SPDY, "connection": "Upgrade", _SPDY_PROTOCOL: spdy_protocol}
 
 
 def _require_reachable(node: Node) -> None:

@@ -10,7 +10,7 @@ Channels are those of a WebSocket (``websocket.py``), or SPDY streams with v4's 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, Self
 
 from mooring.api import codec
 from mooring.api.errors import StatusError
@@ -43,7 +43,6 @@ Process = Callable[[Stdio], Awaitable[int]]
 class CommandChannels(Protocol):
     """The interface to a client's channels for input, output, errors and result of a command."""
 
-    async def wait_until_open(self) -> None: ...
     async def receive(self) -> tuple[int, bytes] | None: ...
     async def send(self, channel: int, data: bytes) -> None: ...
     async def close(self) -> None: ...
@@ -51,7 +50,6 @@ class CommandChannels(Protocol):
 
 async def connect_process(channels: CommandChannels, protocol: str, options: CommandOptions, process: Process) -> None:
     """Run a process whose input and output are a client's channels, until it ends or the client disconnects."""
-    await channels.wait_until_open()
     stdio = Stdio(
         _make_channel_writer(channels, STDOUT, options.stdout),
         _make_channel_writer(channels, STDERR, options.stderr),
@@ -122,15 +120,18 @@ class SpdyChannels:
         self._channels: dict[int, int] = {}
         self._arrived: deque[tuple[int, bytes]] = deque()
 
-    async def wait_until_open(self) -> None:
+    @classmethod
+    async def open(cls, connection: Connection, options: CommandOptions) -> Self:
         """Wait until the client has opened all streams it requested; raise ConnectionLostError if it fails to."""
+        channels = cls(connection, options)
         try:
             async with asyncio.timeout(_CREATION_SECONDS):
-                while self._missing:
-                    if not await self._process_received():
+                while channels._missing:
+                    if not await channels._process_received():
                         raise ConnectionLostError("the client left before it had opened its streams")
         except TimeoutError:
             raise ConnectionLostError("the client did not open its streams") from None
+        return channels
 
     async def receive(self) -> tuple[int, bytes] | None:
         while not self._arrived:
