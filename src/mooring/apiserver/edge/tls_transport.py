@@ -14,7 +14,6 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
@@ -69,7 +68,7 @@ class TlsTransport(asyncio.Transport):
         self._protocol_factory = protocol_factory
         self._on_failed_handshake = on_failed_handshake
         self._protocol: asyncio.Protocol | None = None
-        self._unsent: deque[memoryview] | None = None
+        self._unsent: bytearray | None = None
         self._is_paused = False
         """Whether the protocol was asked to stop writing."""
         self._is_closing = self._is_lost = False
@@ -142,15 +141,15 @@ class TlsTransport(asyncio.Transport):
             sent = self._send(data)
             if sent == len(data) or self._is_lost:
                 return
-            self._unsent = deque()
+            self._unsent = bytearray()
             self._loop.add_writer(self._socket, self._continue_writing)
-        self._unsent.append(memoryview(bytes(data))[sent:])
+        self._unsent += memoryview(data)[sent:]
         if not self._is_paused and self.get_write_buffer_size() > _HIGH_WATER and self._protocol:
             self._is_paused = True
             self._call_protocol(self._protocol.pause_writing)
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
-        """Write bytes to TLS; return how many were accepted. The rest must be sent from the same buffer."""
+        """Write bytes to TLS; return how many were accepted. The next write must begin with the rest."""
         try:
             return self._socket.send(data)
         except _WAITS:
@@ -160,14 +159,8 @@ class TlsTransport(asyncio.Transport):
             return 0
 
     def _continue_writing(self) -> None:
-        while self._unsent:
-            sent = self._send(self._unsent[0])
-            if self._unsent and sent == len(self._unsent[0]):
-                self._unsent.popleft()
-                continue
-            if self._unsent and sent:
-                self._unsent[0] = self._unsent[0][sent:]
-            break
+        while self._unsent and (sent := self._send(self._unsent)):
+            del self._unsent[:sent]
         if self._is_lost:
             return
         if self._is_paused and self.get_write_buffer_size() <= _LOW_WATER and self._protocol:
@@ -180,7 +173,7 @@ class TlsTransport(asyncio.Transport):
                 self._send_close_notify()
 
     def get_write_buffer_size(self) -> int:
-        return sum(map(len, self._unsent)) if self._unsent else 0
+        return len(self._unsent or b"")
 
     # -- the end
 
