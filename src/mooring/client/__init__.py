@@ -35,7 +35,7 @@ from mooring.client.errors import (
 )
 from mooring.client.events import EventRecorder
 from mooring.client.informer import Informer, Informers
-from mooring.client.leader_election import LeaderElector, LeaseTimes
+from mooring.client.leader_election import LeaderElection, LeaderElector, LeaseTimes
 from mooring.client.watch import Watch, WatchEvent
 from mooring.client.wire import Listing
 from mooring.client.workqueue import Backoff, WorkQueue
@@ -55,6 +55,7 @@ __all__ = [
     "Index",
     "Informer",
     "Informers",
+    "LeaderElection",
     "LeaderElector",
     "LeaseTimes",
     "Listing",

@@ -50,26 +50,24 @@ class LeaseTimes(msgspec.Struct, frozen=True):
             raise ValueError("leader election needs 0 < retry period < renew deadline < lease duration")
 
 
+class LeaderElection(msgspec.Struct, frozen=True):
+    """The leader-election settings of a component: whether it is enabled, and the Lease."""
+
+    name: str
+    namespace: str = "kube-system"
+    enabled: bool = False
+    times: LeaseTimes = msgspec.field(default_factory=LeaseTimes)
+
+
 class LeaderElector:
     """Holds a Lease against other instances of a component, and runs the component's work only while it does."""
 
-    def __init__(
-        self,
-        client: Client,
-        name: str,
-        namespace: str = "kube-system",
-        *,
-        identity: str = "",
-        lease_times: LeaseTimes = LeaseTimes(),  # noqa: B008 - frozen
-        version: str = "",
-    ) -> None:
+    def __init__(self, client: Client, election: LeaderElection, *, identity: str = "", version: str = "") -> None:
         self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._guarded = client
         self._client = client.unguarded()
         self._clock = client.clock
-        self._name = name
-        self._namespace = namespace
-        self._times = lease_times
+        self._name, self._namespace, self._times = election.name, election.namespace, election.times
         self._annotations = {VERSION_ANNOTATION: version} if version else {}
         self._seen: Lease | None = None
         self._seen_at = 0.0
@@ -248,15 +246,6 @@ async def _run_with_timeout(limit: Coroutine[Any, Any, object], work: Coroutine[
     return cast("T", result)
 
 
-class LeaderElection(msgspec.Struct, frozen=True):
-    """The leader-election settings of a component: whether it is enabled, and the Lease."""
-
-    name: str
-    namespace: str = "kube-system"
-    enabled: bool = False
-    times: LeaseTimes = msgspec.field(default_factory=LeaseTimes)
-
-
 class ElectedComponent:
     """A base for components with leader election. Subclasses implement `run`, which sets `_ready` once it works."""
 
@@ -281,10 +270,7 @@ class ElectedComponent:
 
     async def run_elected(self) -> bool:
         """Wait for the lease, then run the component. Return False if the lease was lost: the process must end then."""
-        election = self.election
-        elector = LeaderElector(
-            self._client, election.name, election.namespace, lease_times=election.times, version=self._version
-        )
+        elector = LeaderElector(self._client, self.election, version=self._version)
         self.is_standing_by = True
         try:
             return await elector.run(self.run)

@@ -38,6 +38,7 @@ from mooring.client import (
     ConnectError,
     EventRecorder,
     Informers,
+    LeaderElection,
     LeaderElector,
     LeaseTimes,
     PatchType,
@@ -294,10 +295,11 @@ async def test_events_are_written_and_counted(client: Client) -> None:
 @pytest.mark.req("4330.10")
 async def test_a_leader_announces_its_version_and_hands_over(client: Client) -> None:
     short = LeaseTimes(duration=3, renew_deadline=2, retry_period=0.05)
+    election = LeaderElection("mooring-scheduler", times=short)
     log: list[str] = []
 
     def candidate(name: str) -> asyncio.Task[bool]:
-        elector = LeaderElector(client, "mooring-scheduler", identity=name, lease_times=short, version="1.37")
+        elector = LeaderElector(client, election, identity=name, version="1.37")
 
         async def lead() -> None:
             log.append(name)

@@ -10,7 +10,7 @@ from client_fakes import Answer, FakeTransport, MemoryApi, lost
 from mooring.api import errors
 from mooring.api.coordination_v1 import Lease
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.client import Client, LeaderElector, LeaseTimes, NotLeaderError
+from mooring.client import Client, LeaderElection, LeaderElector, LeaseTimes, NotLeaderError
 from mooring.client.transport import Request
 from mooring.testing.clock import MockClock, settle
 
@@ -25,7 +25,7 @@ class Candidate:
         self._api = api
         self.transport = FakeTransport(self._answer)
         self.client = Client(self.transport, user_agent="t", clock=clock)
-        self.elector = LeaderElector(self.client, "mooring-scheduler", identity=name, version="1.37")
+        self.elector = LeaderElector(self.client, LeaderElection("mooring-scheduler"), identity=name, version="1.37")
         self.name = name
         self._log = log
         self.finish = asyncio.Event()
@@ -125,7 +125,8 @@ async def test_work_that_ends_by_itself_releases_the_lease_too() -> None:
 
 async def test_what_the_work_raises_is_raised() -> None:
     lab = Lab()
-    elector = LeaderElector(Client(FakeTransport(lab.api.answer), user_agent="t", clock=lab.clock), "mooring-scheduler")
+    client = Client(FakeTransport(lab.api.answer), user_agent="t", clock=lab.clock)
+    elector = LeaderElector(client, LeaderElection("mooring-scheduler"))
 
     async def fail() -> None:
         raise KeyError("mistake")
