@@ -577,8 +577,9 @@ class Client:
         if body or templated:
             headers["content-type"] = content_type
         guard = None if method == "GET" else self.guard
-        request = Request(method, path, query, headers, body, guard, omit_body=omit_body, then_delete=then_delete)
-        request.templated = templated
+        request = Request(
+            method, path, query, headers, body, guard, omit_body=omit_body, templated=templated, then_delete=then_delete
+        )
         for attempt in range(1, attempts + 1):
             response = await self._transport.send(request, _TIMEOUT_SECONDS)
             if response.warnings:

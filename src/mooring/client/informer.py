@@ -18,6 +18,7 @@ import logging
 import random
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from mooring.api import errors
@@ -306,15 +307,13 @@ class RelayingInformer(Informer[T]):
     async def run(self) -> None:
         """Relay the other informer's changes to the handlers until cancelled."""
         await self._source.wait_for_sync()
-        self._source.add_batch_handler(self._relay_changes)
+        relay = partial(self._call_handlers, handlers=self._handlers)
+        self._source.add_batch_handler(relay)
         self._synced.set()
         try:
             await asyncio.Event().wait()
         finally:
-            self._source.remove_batch_handler(self._relay_changes)
-
-    def _relay_changes(self, changes: Sequence[Change[T]]) -> None:
-        self._call_handlers(changes, self._handlers)
+            self._source.remove_batch_handler(relay)
 
 
 class Informers:

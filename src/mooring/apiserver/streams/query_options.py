@@ -16,8 +16,11 @@ T = TypeVar("T")
 _MOST_PORTS = 64
 
 
-class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a log request: which part (previous, tail, since, limit), timestamps, follow, insecure."""
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The parameters of a log request: which part (previous, tail, since, limit), timestamps, follow, insecure.
+
+    Their names as fields are those of the kubelet's parameters, except `insecure`.
+    """
 
     follow: bool = False
     previous: bool = False

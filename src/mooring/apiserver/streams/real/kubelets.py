@@ -12,6 +12,9 @@ import ssl
 from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
+import msgspec
+from msgspec import structs
+
 from mooring.api import errors, times
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Status
@@ -165,17 +168,10 @@ def _parse_port(port: str) -> int:
 
 
 def _build_log_query(options: LogOptions) -> list[tuple[str, str]]:
-    flags = {"follow": options.follow, "previous": options.previous, "timestamps": options.timestamps}
-    numbers = {
-        "sinceSeconds": options.since_seconds,
-        "tailLines": options.tail_lines,
-        "limitBytes": options.limit_bytes,
-    }
-    query = [(name, "true") for name, wanted in flags.items() if wanted]
-    query += [(name, str(number)) for name, number in numbers.items() if number is not None]
+    fields = msgspec.to_builtins(structs.replace(options, insecure=False, since_time=None))
     if options.since_time is not None:
-        query.append(("sinceTime", times.to_seconds(options.since_time)))
-    return query
+        fields["sinceTime"] = times.to_seconds(options.since_time)
+    return [(name, "true" if value is True else str(value)) for name, value in fields.items()]
 
 
 def _build_stream_path(target: KubeletTarget, subresource: str) -> str:

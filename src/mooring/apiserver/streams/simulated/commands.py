@@ -84,9 +84,9 @@ async def run_command(context: CommandContext, words: Sequence[str], stdio: Stdi
     try:
         match posixpath.basename(words[0]), *words[1:]:
             case ["cat"] | ["cat", "-"]:
-                return await _run_cat(stdio)
+                return await repeat_input(stdio)
             case [shell, "-c", script] if shell in SHELLS and script.strip() in {"cat", "cat -"}:
-                return await _run_cat(stdio)
+                return await repeat_input(stdio)
             case ["tar", *rest]:
                 return await _run_tar(context, rest, stdio)
             case [shell, *rest] if shell in SHELLS and all(word.startswith("-") and "c" not in word for word in rest):
@@ -118,7 +118,8 @@ async def _run_in_interpreter(context: CommandContext, words: Sequence[str], std
     return outcome.exit_code or 0
 
 
-async def _run_cat(stdio: Stdio) -> int:
+async def repeat_input(stdio: Stdio) -> int:
+    """Write all input to the output, as `cat` does; return the exit code."""
     while data := await stdio.read():
         await stdio.out(data)
     return 0

@@ -15,7 +15,7 @@ from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, read_command_options, read_ports
 from mooring.apiserver.streams.simulated import container, logs, port_forward, remote_command
-from mooring.apiserver.streams.simulated.commands import CommandContext, run_command, run_main_process
+from mooring.apiserver.streams.simulated.commands import CommandContext, repeat_input, run_command, run_main_process
 from mooring.apiserver.streams.simulated.pod_annotations import FILES, read_declared_log
 from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLED, forward_over_spdy
 from mooring.apiserver.streams.simulated.terminal import Stdio
@@ -160,15 +160,11 @@ class SimulatedKubelet:
                 await stdio.out(piece)
             return 0
 
-        async def repeat(stdio: Stdio) -> None:
-            while data := await stdio.read():
-                await stdio.out(data)
-
         if self._programs is not None and self._programs.has(target.pod, target.container):
             return write  # a program was started without input
 
         async def process(stdio: Stdio) -> int:
-            repeating = asyncio.create_task(repeat(stdio))
+            repeating = asyncio.create_task(repeat_input(stdio))
             try:
                 return await write(stdio)
             finally:
