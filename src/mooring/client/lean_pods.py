@@ -6,6 +6,7 @@ are one shared object. ``wire.py`` calls this for lists, ``watch.py`` for events
 """
 
 import re
+import sys
 
 import msgspec
 from msgspec.structs import replace
@@ -71,7 +72,7 @@ def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
     """Return the Pod from a partly decoded one, without managed fields; equal parts are shared with other pods."""
     spec, node = _decode_spec(bytes(seen.spec), parts)
     if node != spec.node_name:
-        spec = replace(spec, node_name=parts.strings[node])
+        spec = replace(spec, node_name=sys.intern(node))
     return Pod(
         kind="Pod",
         api_version="v1",
@@ -83,17 +84,17 @@ def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
 
 def build_metadata(pod: RawPod, parts: TemplateParts) -> ObjectMeta:
     """Return the metadata of a partly decoded pod, without managed fields; equal labels and owners are shared."""
-    seen, strings, decode_once = pod.metadata, parts.strings, parts.decode_once
+    seen, decode_once = pod.metadata, parts.decode_once
     created = seen.creation_timestamp
     return ObjectMeta(
         name=seen.name,
-        generate_name=strings[seen.generate_name],
-        namespace=strings[seen.namespace],
+        generate_name=sys.intern(seen.generate_name),
+        namespace=sys.intern(seen.namespace),
         self_link=seen.self_link,
         uid=seen.uid,
         resource_version=seen.resource_version,
         generation=seen.generation,
-        creation_timestamp=created and strings[created],
+        creation_timestamp=created and sys.intern(created),
         deletion_timestamp=seen.deletion_timestamp,
         deletion_grace_period_seconds=seen.deletion_grace_period_seconds,
         labels=decode_once("labels", bytes(seen.labels), _MAPS) if seen.labels else parts.empty_map,

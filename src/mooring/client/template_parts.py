@@ -4,6 +4,7 @@ Equal parts are stored once; so are strings that many objects have, and everythi
 1.7 KB instead of 9. Called by ``wire.py`` and ``lean_pods.py`` for objects of caches, which are never modified.
 """
 
+import sys
 from functools import cache
 from typing import Any, TypeVar
 
@@ -17,7 +18,6 @@ from mooring.api.meta_v1 import Resource
 T = TypeVar("T")
 _MAX_PARTS = 4096
 """The maximum number of stored parts; all are dropped when it is reached."""
-_MAX_STRINGS = 16_384
 _MAX_PART_BYTES = 16 * 1024
 """The maximum size of a stored part in bytes of JSON; larger ones would outlive their pods."""
 _SHARED_STRINGS = frozenset(
@@ -27,16 +27,6 @@ _SHARED_STRINGS = frozenset(
 )
 _Key = tuple[str, bytes]
 """The key of an interned part: its field name and its JSON; labels and resource amounts may have the same JSON."""
-
-
-class StringPool(dict[str, str]):
-    """A dict that interns strings: `strings[text]` is the first string equal to `text`, so that others can be freed."""
-
-    def __missing__(self, text: str) -> str:
-        if len(self) >= _MAX_STRINGS:
-            self.clear()
-        self[text] = text
-        return text
 
 
 class TemplateParts:
@@ -50,7 +40,6 @@ class TemplateParts:
         self.empty_list: list[Any] = []
         self.empty_map: dict[str, Any] = {}
         self._parts: dict[_Key, Any] = {}
-        self.strings = StringPool()
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -74,13 +63,13 @@ class TemplateParts:
                 setattr(part, name, self.empty_map)
         for name in strings:
             if text := getattr(part, name):
-                setattr(part, name, self.strings[text])
+                setattr(part, name, sys.intern(text))
 
     def _share_node(self, node: Node) -> None:
         status = node.status
         for part in (node.spec, status, status.node_info):
             self.share_fields(part)
-        node.metadata.labels = {name: self.strings[value] for name, value in node.metadata.labels.items()}
+        node.metadata.labels = {name: sys.intern(value) for name, value in node.metadata.labels.items()}
         status.declared_features = self.intern("declared features", status.declared_features)
         status.capacity = self.intern("capacity", status.capacity)
         status.allocatable = self.intern("allocatable", status.allocatable)
