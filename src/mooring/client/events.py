@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, Self
 
 import msgspec
@@ -102,8 +103,7 @@ class EventRecorder:
         self._unwritten_by_limit: Counter[_LimitKey] = Counter()
         """The number of unwritten events of each namespace and reason."""
         self._series: BoundedCache[_Key, _EventSeries] = BoundedCache(_MAX_SERIES)
-        self._budgets: BoundedCache[_Key, TokenBucket] = BoundedCache(_MAX_SERIES)
-        """The token bucket for events of each object and reason."""
+        self._budget_of = lru_cache(maxsize=_MAX_SERIES)(self._make_budget)
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
         self._writer: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -133,7 +133,7 @@ class EventRecorder:
             self._queue.add_after(key, _COUNT_SECONDS)
             return
         limit_key = (reference.namespace, reason)
-        if not self._has_queue_space(limit_key) or not self._is_within_rate_limit((*about, reason)):
+        if not self._has_queue_space(limit_key) or self._budget_of((*about, reason)).take(self._clock.monotonic()):
             self.dropped += 1
             return
         if key not in self._unwritten:
@@ -178,12 +178,9 @@ class EventRecorder:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _is_within_rate_limit(self, key: _Key) -> bool:
-        budget, now = self._budgets.get(key), self._clock.monotonic()
-        if budget is None:
-            budget = TokenBucket.full(1 / _REFILL_SECONDS, _BURST, now)
-            self._budgets.put(key, budget)
-        return not budget.take(now)
+    def _make_budget(self, _key: _Key) -> TokenBucket:
+        """Return a token bucket for events of one object and reason."""
+        return TokenBucket.full(1 / _REFILL_SECONDS, _BURST, self._clock.monotonic())
 
     def _has_queue_space(self, limit_key: _LimitKey) -> bool:
         """Return whether an event may be queued; if the queue is full, only if few of its reason and namespace are."""
