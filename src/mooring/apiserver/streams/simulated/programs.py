@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,7 +20,6 @@ from mooring.apiserver.streams.kubelet import Kubelet
 from mooring.apiserver.streams.simulated.container import ContainerRun
 from mooring.apiserver.streams.simulated.logs import Log
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
-from mooring.base.bounded_cache import BoundedCache
 from mooring.base.processes import kill_and_wait, spawn
 
 _PIECE = 32 * 1024
@@ -35,7 +35,6 @@ class ProgramStreams:
         self._folder = folder
         self.machines = machines
         """The kubelet that reaches ports on this machine, as those of real nodes."""
-        self._read: BoundedCache[tuple[Path, int, int], tuple[list[str], list[datetime]]] = BoundedCache(_REMEMBERED)
 
     def has(self, pod: Pod, container: str = "") -> bool:
         """Return whether a container of the pod (any, if none is named) runs as a real process."""
@@ -48,29 +47,14 @@ class ProgramStreams:
 
     def log(self, pod: Pod, container: str, run: ContainerRun) -> Log:
         path = log_file(container_folder(self._folder, pod.metadata.uid, container), run.restarts)
-        lines, moments = self._read_lines(path)
-        if run.ended is not None and moments:
-            run = replace(run, ended=max(run.ended, moments[-1]))  # a status has whole seconds
-        return Log(run, lines, [max((moment - run.began).total_seconds(), 0.0) for moment in moments])
-
-    def _read_lines(self, path: Path) -> tuple[list[str], list[datetime]]:
         try:
             found = path.stat()
         except FileNotFoundError:
-            return [], []
-        key = (path, found.st_ino, found.st_size)
-        known = self._read.get(key)
-        if known is None:
-            lines: list[str] = []
-            moments: list[datetime] = []
-            for line in path.read_bytes().split(b"\n")[:-1]:
-                stamp, _, text = line.partition(b" ")
-                with suppress(ValueError):
-                    moments.append(datetime.fromisoformat(stamp.decode()))
-                    lines.append(text.decode(errors="surrogateescape"))
-            known = lines, moments
-            self._read.put(key, known)
-        return known
+            return Log(run, [], [])
+        lines, moments = _read_lines(path, found.st_ino, found.st_size)
+        if run.ended is not None and moments:
+            run = replace(run, ended=max(run.ended, moments[-1]))  # a status has whole seconds
+        return Log(run, lines, [max((moment - run.began).total_seconds(), 0.0) for moment in moments])
 
     # -- commands
 
@@ -100,6 +84,19 @@ class ProgramStreams:
             copying.cancel()
             await kill_and_wait(process)
         return 128 - code if code < 0 else code
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read_lines(path: Path, inode: int, size: int) -> tuple[list[str], list[datetime]]:  # noqa: ARG001 - tell files apart
+    """Return the lines of a log and their times."""
+    lines: list[str] = []
+    moments: list[datetime] = []
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        stamp, _, text = line.partition(b" ")
+        with suppress(ValueError):
+            moments.append(datetime.fromisoformat(stamp.decode()))
+            lines.append(text.decode(errors="surrogateescape"))
+    return lines, moments
 
 
 async def _copy_output(stream: asyncio.StreamReader | None, write: Write) -> None:
