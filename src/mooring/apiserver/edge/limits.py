@@ -12,7 +12,7 @@ as one user. ``http_server.py`` limits headers and slow connections.
 """
 
 import asyncio
-from collections import OrderedDict
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -69,7 +69,7 @@ class RequestLimiter:
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self.limits = limits
         self._clock = clock
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._bucket_of = lru_cache(maxsize=_MAX_BUCKETS)(self._make_bucket)
         self.reading, self.writing = Slots(limits.reading), Slots(limits.writing)
         self.watches = Slots(limits.watches)
         self.waiting_bytes = Slots(limits.waiting_bytes)
@@ -81,19 +81,12 @@ class RequestLimiter:
         """Count a request of a user; raise TooManyRequests if this exceeds the user's rate."""
         if user.username in _COMPONENTS or users.MASTERS in user.groups:
             return
-        now = self._clock.monotonic()
-        bucket = self._buckets.get(user.username)
-        if bucket is None:
-            limits = self.limits
-            bucket = TokenBucket.full(limits.client_rate, limits.client_burst, now)
-            self._buckets[user.username] = bucket
-            if len(self._buckets) > _MAX_BUCKETS:
-                self._buckets.popitem(last=False)
-        else:
-            self._buckets.move_to_end(user.username)
-        wait = bucket.take(now)
+        wait = self._bucket_of(user.username).take(self._clock.monotonic())
         if wait > 0:
             raise errors.too_many_requests(_TRY_AGAIN, max(1, round(wait)))
+
+    def _make_bucket(self, _user: str) -> TokenBucket:
+        return TokenBucket.full(self.limits.client_rate, self.limits.client_burst, self._clock.monotonic())
 
     def take_slot(self, verb: str, user: UserInfo) -> "HeldSlots":
         """Reserve and return a slot for handling a request; raise TooManyRequests if the user may have no more."""
