@@ -12,7 +12,7 @@ import re
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import cast
@@ -119,23 +119,17 @@ class HttpsTransport:
             return reply
 
     def _serialize_request(self, request: Request, credential: Credential) -> bytes:
-        length = f"content-length: {len(request.body)}\r\n"
-        if not request.body and request.method in {"GET", "HEAD"}:
-            length = ""
-        try:
-            first = request_line(request.method, f"{self._base}{request.target}")
-            headers = self._format_headers(request.headers, credential)
-        except HeadError as error:
-            raise ConnectError(f"nothing was sent: {error}") from None
-        head = f"{first}{headers}{length}\r\n"
-        return head.encode("latin-1", "replace") + request.body
-
-    def _format_headers(self, headers: Mapping[str, str], credential: Credential) -> str:
-        """Return the request's headers as HTTP text, with Host and the credential's own headers."""
-        pairs = [("host", self._netloc), *headers.items(), *credential.headers]
+        """Return a request as bytes, with Host and the credential's own headers. Raise ConnectError if it cannot be."""
+        pairs = [("host", self._netloc), *request.headers.items(), *credential.headers]
         if credential.authorization:
             pairs.append(("authorization", credential.authorization))
-        return header_lines(pairs)
+        if request.body or request.method not in {"GET", "HEAD"}:
+            pairs.append(("content-length", str(len(request.body))))
+        try:
+            head = f"{request_line(request.method, f'{self._base}{request.target}')}{header_lines(pairs)}\r\n"
+        except HeadError as error:
+            raise ConnectError(f"nothing was sent: {error}") from None
+        return head.encode("latin-1", "replace") + request.body
 
     def _take_idle_connection(self, credential: Credential) -> "_PooledConnection | None":
         """Remove and return the most recently used open connection that is free; None if there is none."""
