@@ -65,14 +65,12 @@ async def send(
             await connection.write(data)
             response = NodeResponse(connection, is_head=method == "HEAD")
             await response.read_head()
-    except TimeoutError:
+    except BaseException as error:
         connection.abort()
-        raise CallError(f"{address} gave no answer within {HEAD_SECONDS:g} s") from None
-    except ConnectionLostError as error:
-        connection.abort()
-        raise CallError(f"{address}: {error}") from None
-    except BaseException:
-        connection.abort()
+        if isinstance(error, TimeoutError):
+            raise CallError(f"{address} gave no answer within {HEAD_SECONDS:g} s") from None
+        if isinstance(error, ConnectionLostError):
+            raise CallError(f"{address}: {error}") from None
         raise
     return response
 

@@ -9,6 +9,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from mooring.api import errors
@@ -31,24 +32,18 @@ class KubeletTls:
         self._identity = identity
         self._authority = authority
         self._clock = clock
-        self._contexts: dict[bool, ssl.SSLContext] = {}
-        self._made = 0.0
+        self._context_of = lru_cache(maxsize=2)(self._make_context)
 
     def for_kubelets(self, *, insecure: bool = False) -> ssl.SSLContext:
         """Return a TLS context that verifies kubelets if there is an authority, unless `insecure`.
 
         Raise InternalError if the authority's file is unusable.
         """
-        now = self._clock.monotonic()
-        if now - self._made > _RENEWAL_SECONDS:  # the certificate may have been renewed
-            self._contexts.clear()
-            self._made = now
-        verified = self._authority is not None and not insecure
-        if verified not in self._contexts:
-            self._contexts[verified] = self._make_context(self._authority if verified else None)
-        return self._contexts[verified]
+        authority = None if insecure else self._authority
+        return self._context_of(authority, self._clock.monotonic() // _RENEWAL_SECONDS)
 
-    def _make_context(self, authority: Path | None) -> ssl.SSLContext:
+    def _make_context(self, authority: Path | None, _period: float) -> ssl.SSLContext:
+        """Return a new context; one for each period, because the certificate may have been renewed."""
         context = unverified_context()
         if authority is not None:
             try:
