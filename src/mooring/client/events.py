@@ -95,7 +95,7 @@ class EventRecorder:
     ) -> None:
         """Set up the recorder; `is_busy` returns whether the component is writing what is more urgent than events."""
         self._client = client
-        self._is_busy = is_busy
+        self._is_busy = is_busy or (lambda: False)
         self._clock = client.clock
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
@@ -226,8 +226,7 @@ class EventRecorder:
                 for each in keys:
                     self._queue.done(each)
             if len(keys) > _WITHOUT_PAUSE:
-                is_busy = self._is_busy is not None and self._is_busy()
-                await self._pause(len(keys) * _PAUSE_SECONDS * (_PAUSES_WHEN_BUSY if is_busy else 1))
+                await self._pause(len(keys) * _PAUSE_SECONDS * (_PAUSES_WHEN_BUSY if self._is_busy() else 1))
 
     async def _pause(self, seconds: float) -> None:
         """Sleep for some seconds; return at once if the recorder is stopping."""
@@ -238,7 +237,6 @@ class EventRecorder:
         series = self._find_series(key)
         while (
             series is not None
-            and self._is_busy is not None
             and self._is_busy()
             and not self._closing.is_set()
             and len(self._unwritten) < _MAX_PATIENT

@@ -15,7 +15,6 @@ import math
 import socket
 import uuid
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -143,8 +142,7 @@ class LeaderElector:
             left = self._seen_at + self._lease_duration(self._seen.spec) - self._clock.monotonic()
             if left > 0:
                 seconds = min(seconds, left)
-        with suppress(TimeoutError):
-            await _run_with_timeout(self._clock.sleep(seconds), self._released.wait())
+        await run_until_one_ends(self._clock.sleep(seconds), self._released.wait())
         self._released.clear()
 
     async def _renew_until_lost(self) -> None:
