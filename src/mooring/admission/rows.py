@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import json
 from msgspec.structs import replace
 
 from mooring.admission.addresses import validate_status_ips
@@ -23,7 +22,7 @@ from mooring.api import codec, names
 from mooring.api.batch_writes import ROW, Row
 from mooring.api.core_v1 import Binding, HostIP, NodeSelectorRequirement, Pod, PodIP, PodSpec, PodStatus
 from mooring.api.field_path import Path
-from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, Resource
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.base.short_string_cache import cache_short
 
 T = TypeVar("T", bound=Resource)
@@ -32,8 +31,6 @@ POD_NAME_LABEL, POD_INDEX_LABEL = "statefulset.kubernetes.io/pod-name", "apps.ku
 ZONE_LABEL = "topology.kubernetes.io/zone"
 _LABELS = ((POD_NAME_LABEL, "pod_name_label"), (POD_INDEX_LABEL, "pod_index_label"), (ZONE_LABEL, "zone_label"))
 PER_ROW_LABELS = frozenset(label for label, _ in _LABELS)
-_Renames = dict[str, tuple[str, str]]
-"""By managed field whose items are identified by address: the old and the new address."""
 
 READERS = frozenset(
     {
@@ -247,18 +244,15 @@ def _insert_into_spec(spec: PodSpec, row: Row) -> None:
 
 def _extract_from_status(pod: Pod | PodWithEncodedSpec, row: Row) -> None:
     status, labels = pod.status, pod.metadata.labels
-    renames: _Renames = {}
     for label, field in _LABELS:
         if label in labels:
             setattr(row, field, labels[label])
             labels[label] = ROW
     if status.pod_ip and len(status.pod_ips) == 1 and status.pod_ips[0].ip == status.pod_ip:
         row.pod_ip, status.pod_ip, status.pod_ips = status.pod_ip, ROW, []
-        renames["f:podIPs"] = (row.pod_ip, ROW)
+        _rename_managed_address(pod.metadata, row.pod_ip, ROW)
     if status.host_ip and len(status.host_ips) == 1 and status.host_ips[0].ip == status.host_ip:
         row.host_ip, status.host_ip, status.host_ips = status.host_ip, ROW, []
-        renames["f:hostIPs"] = (row.host_ip, ROW)
-    _rename_managed_addresses(pod.metadata, renames)
     for holder in _iterate_container_id_holders(status):
         row.container_ids.append(holder.container_id)
         holder.container_id = ROW
@@ -266,17 +260,14 @@ def _extract_from_status(pod: Pod | PodWithEncodedSpec, row: Row) -> None:
 
 def _insert_into_status(pod: Pod | PodWithEncodedSpec, row: Row) -> None:
     status, labels = pod.status, pod.metadata.labels
-    renames: _Renames = {}
     for label, field in _LABELS:
         if labels.get(label) == ROW:
             labels[label] = getattr(row, field)
     if status.pod_ip == ROW:
         status.pod_ip, status.pod_ips = row.pod_ip, [PodIP(ip=row.pod_ip)]
-        renames["f:podIPs"] = (ROW, row.pod_ip)
+        _rename_managed_address(pod.metadata, ROW, row.pod_ip)
     if status.host_ip == ROW:
         status.host_ip, status.host_ips = row.host_ip, [HostIP(ip=row.host_ip)]
-        renames["f:hostIPs"] = (ROW, row.host_ip)
-    _rename_managed_addresses(pod.metadata, renames)
     for holder, container_id in zip(_iterate_container_id_holders(status), row.container_ids, strict=False):
         holder.container_id = container_id
 
@@ -302,26 +293,15 @@ def _find_target_requirement(spec: PodSpec) -> NodeSelectorRequirement | None:
     return fields[0]
 
 
-def _rename_managed_addresses(meta: ObjectMeta, renames: _Renames) -> None:
-    """Rename IP addresses in the managed fields, where they identify the items of `podIPs` and `hostIPs`."""
-    if renames and meta.managed_fields:
-        meta.managed_fields = [_rename_addresses(entry, renames) for entry in meta.managed_fields]
-
-
-def _rename_addresses(entry: ManagedFieldsEntry, renames: _Renames) -> ManagedFieldsEntry:
-    if b"IPs" not in bytes(entry.fields_v1):
-        return entry
-    fields = json.decode(entry.fields_v1)
-    status = fields.get("f:status") if isinstance(fields, dict) else None
-    if not isinstance(status, dict):  # a client may send anything
-        return entry
-    for name, (before, after) in renames.items():
-        element = f'k:{{"ip":"{before}"}}'
-        items = status.get(name)
-        if isinstance(items, dict) and element in items:
-            renamed = {f'k:{{"ip":"{after}"}}' if key == element else key: value for key, value in items.items()}
-            status[name] = renamed
-    return replace(entry, fields_v1=msgspec.Raw(json.encode(fields)))
+def _rename_managed_address(meta: ObjectMeta, before: str, after: str) -> None:
+    """Replace an IP address in the managed fields, where items of `podIPs` are identified by address."""
+    old, new = (b'{\\"ip\\":\\"%b\\"}' % address.encode(errors="replace") for address in (before, after))
+    entries = []
+    for entry in meta.managed_fields:
+        text = bytes(entry.fields_v1)
+        renamed = text.replace(old, new)
+        entries.append(entry if renamed == text else replace(entry, fields_v1=msgspec.Raw(renamed)))
+    meta.managed_fields = entries
 
 
 def _copy_metadata(meta: ObjectMeta) -> ObjectMeta:

@@ -179,6 +179,15 @@ _NOW = {"gracePeriodSeconds": 0}
             id="fewer and more containers",
         ),
         pytest.param(status({"name": ROW}), [ROWS[0], {"name": "nobody"}, ROWS[0]], id="a missing pod, and one twice"),
+        pytest.param(
+            status({"name": ROW}, podIP=ROW, hostIP=ROW),
+            [
+                {"name": "web-0", "podIP": "10.0.0.1", "hostIP": "10.0.0.1"},
+                {"name": "web-1", "podIP": "10.0.0.2", "hostIP": "10.0.0.9"},
+                {"name": "web-2", "podIP": "10.0.0.9", "hostIP": "10.0.0.2"},
+            ],
+            id="a pod in the network of its host, and others",
+        ),
     ],
 )
 async def test_statuses(server: ApiServer, template: Json, given: list[Json], then: Json) -> None:
