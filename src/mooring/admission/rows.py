@@ -294,14 +294,14 @@ def _find_target_requirement(spec: PodSpec) -> NodeSelectorRequirement | None:
 
 
 def _rename_managed_address(meta: ObjectMeta, before: str, after: str) -> None:
-    """Replace an IP address in the managed fields, where items of `podIPs` are identified by address."""
+    """Replace an IP address in the managed fields of a status, where items of `podIPs` are identified by address."""
     old, new = (b'{\\"ip\\":\\"%b\\"}' % address.encode(errors="replace") for address in (before, after))
-    entries = []
-    for entry in meta.managed_fields:
-        text = bytes(entry.fields_v1)
-        renamed = text.replace(old, new)
-        entries.append(entry if renamed == text else replace(entry, fields_v1=msgspec.Raw(renamed)))
-    meta.managed_fields = entries
+    meta.managed_fields = [
+        replace(entry, fields_v1=msgspec.Raw(bytes(entry.fields_v1).replace(old, new)))
+        if entry.subresource == "status"
+        else entry
+        for entry in meta.managed_fields
+    ]
 
 
 def _copy_metadata(meta: ObjectMeta) -> ObjectMeta:

@@ -57,7 +57,7 @@ _OWNED: dict[str, Any] = {
 
 
 def pod() -> Pod:
-    entry = {"manager": "kubelet", "operation": "Update", "fieldsV1": _OWNED}
+    entry = {"manager": "kubelet", "operation": "Update", "subresource": "status", "fieldsV1": _OWNED}
     tree = {
         "kind": "Pod",
         "apiVersion": "v1",
