@@ -294,11 +294,12 @@ class Client:
         query = wire.build_write_query(field_manager, dry_run=dry_run)
         return self._decode(await self._send("POST", path, query, body), type(obj))
 
-    async def update(self, obj: T, *, subresource: str = "") -> T:
+    async def update(self, obj: T, *, subresource: str = "", dry_run: bool = False, field_manager: str = "") -> T:
         """Replace an object; return it as stored. Raise Conflict if its resourceVersion is stale."""
         kind, body = self._encode(obj)
         path = self._build_path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
-        return self._decode(await self._send("PUT", path, body=body), type(obj))
+        query = wire.build_write_query(field_manager, dry_run=dry_run)
+        return self._decode(await self._send("PUT", path, query, body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
         """Create an object, but let the server omit it from the response. Return None; errors are raised as usual."""
@@ -333,10 +334,12 @@ class Client:
         *,
         type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - kubectl's word for it
         subresource: str = "",
+        dry_run: bool = False,
         field_manager: str = "",
+        force: bool = False,
     ) -> T:
         """Patch the named object; return it as stored. `body` is JSON; for `PatchType.JSON`, a list of operations."""
-        query = wire.build_write_query(field_manager)
+        query = wire.build_write_query(field_manager, dry_run=dry_run, force=force)
         path = self._build_path(self.kind(cls), namespace, name, subresource)
         return self._decode(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
 
@@ -385,11 +388,12 @@ class Client:
         propagation_policy: str | None = None,
         uid: str | None = None,
         resource_version: str | None = None,
+        dry_run: bool = False,
     ) -> T | Status:
         """Delete an object. Return the object if finalizers or a grace period delay its removal, otherwise a Status."""
         options = wire.make_delete_options(grace_period_seconds, propagation_policy, uid, resource_version)
-        path = self._build_path(self.kind(cls), namespace, name)
-        response = await self._send("DELETE", path, body=codec.encode(options))
+        path, query = self._build_path(self.kind(cls), namespace, name), wire.build_write_query("", dry_run=dry_run)
+        response = await self._send("DELETE", path, query, codec.encode(options))
         if wire.is_status(response):
             return codec.decode_own(response.body, Status)
         return self._decode(response, cls)

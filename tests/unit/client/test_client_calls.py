@@ -111,6 +111,28 @@ CASES = [
         content_type="application/apply-patch+yaml",
     ),
     Case(
+        "an apply patch may be forced, without being kept",
+        lambda c: c.patch(
+            Pod, "web", {"kind": "Pod"}, "prod", type=PatchType.APPLY, dry_run=True, field_manager="me", force=True
+        ),
+        "PATCH",
+        "/api/v1/namespaces/prod/pods/web?dryRun=All&fieldManager=me&force=true",
+        {"kind": "Pod"},
+        "application/apply-patch+yaml",
+    ),
+    Case(
+        "update may be a dry run",
+        lambda c: c.update(pod(), dry_run=True, field_manager="me"),
+        "PUT",
+        "/api/v1/namespaces/prod/pods/web?dryRun=All&fieldManager=me",
+    ),
+    Case(
+        "delete may be a dry run",
+        lambda c: c.delete(Pod, "web", "prod", dry_run=True),
+        "DELETE",
+        "/api/v1/namespaces/prod/pods/web?dryRun=All",
+    ),
+    Case(
         "delete sends its options in the body",
         lambda c: c.delete(Pod, "web", "prod", grace_period_seconds=0, uid="u1", propagation_policy="Orphan"),
         "DELETE",
