@@ -13,6 +13,7 @@ import msgspec
 from mooring.apiserver.edge.calls import Client, HttpCall
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.edge.responses import Stream as EdgeStream
+from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Response, warning_header
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.requests.app import Application
@@ -119,7 +120,7 @@ class Caller:
         raw = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
         if content_type:
             raw["content-type"] = content_type
-        client = Client("192.0.2.7", self.peer)
+        client = Client("192.0.2.7", self.peer, users.user_of_certificate)
         encoded = quote(query, safe="&=,%").encode()
         call = HttpCall(method, path, encoded, raw, client)
         call.add_body(body)

@@ -36,7 +36,6 @@ from mooring.apiserver.access.reviews import Reviews
 from mooring.apiserver.access.signer import Signer
 from mooring.apiserver.access.tokens import IssuerPages, ServiceAccountTokens
 from mooring.apiserver.edge.http_server import HttpServer, listen, tls_context
-from mooring.apiserver.edge.limits import RequestLimiter
 from mooring.apiserver.extension.converting import stored_with_conversion
 from mooring.apiserver.extension.definitions import Definitions
 from mooring.apiserver.extension.lookups import make_decide, namespace_labels
@@ -63,6 +62,7 @@ from mooring.apiserver.registry.services.kubernetes_service import KubernetesSer
 from mooring.apiserver.requests.app import Application
 from mooring.apiserver.requests.flow_control import FlowControl
 from mooring.apiserver.requests.health import Check, Health, check_store
+from mooring.apiserver.requests.limiter import RequestLimiter
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewReporter
 from mooring.apiserver.requests.status_pages import StatusPageHandler
@@ -283,7 +283,12 @@ class ApiServer:
             self._tls = tls_context(pair.certificate_file, pair.key_file, self.authority)
             self._write_kubeconfigs()
             self._http = HttpServer(
-                self.app.serve, listening, self._tls, config.limits, before_stop=self.app.resources.end_watches
+                self.app.serve,
+                listening,
+                self._tls,
+                config.limits,
+                identify=users.user_of_certificate,
+                before_stop=self.app.resources.end_watches,
             )
             await self._http.start()
         except BaseException:

@@ -16,10 +16,11 @@ from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.access.audit_log import AuditLog, AuditLogError
 from mooring.apiserver.edge.calls import Client
-from mooring.apiserver.edge.limits import Limits, RequestLimiter
+from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import for_component
+from mooring.apiserver.requests.limiter import RequestLimiter
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewReporter
 from mooring.apiserver.server import ApiServer

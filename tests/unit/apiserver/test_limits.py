@@ -9,8 +9,9 @@ import pytest
 from app_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.edge.limits import Deadlines, Limits, RequestLimiter, Slots
+from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.messages.http import Response
+from mooring.apiserver.requests.limiter import Deadlines, RequestLimiter, Slots
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("S.6")

@@ -9,8 +9,9 @@ import pytest
 from app_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.edge.limits import Limits, RequestLimiter
+from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.messages.routes import resolve
+from mooring.apiserver.requests.limiter import RequestLimiter
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from mooring.apiserver.messages import users
-
 
 class BodyTooLargeError(Exception):
     """A request body exceeds the limit for bodies."""
@@ -17,14 +15,20 @@ class ClientGoneError(Exception):
     """The client closed the connection before its request was complete."""
 
 
+Certificate = Mapping[str, Any]
+"""A client certificate that TLS has verified, as `ssl.SSLSocket.getpeercert` returns it."""
+Identify = Callable[[Certificate], Any]
+"""A function of the application that returns the user whom a certificate names."""
+
+
 class Client:
     """A connection's client: its address, and the user named by its verified certificate, if it has one."""
 
     __slots__ = ("address", "certificate_ends", "user")
 
-    def __init__(self, address: str = "", peer: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, address: str = "", peer: Certificate | None = None, identify: Identify = lambda _: None) -> None:
         self.address = address
-        self.user = users.user_of_certificate(peer) if peer else None
+        self.user = identify(peer) if peer else None
         self.certificate_ends: float | None = None
         """When the certificate expires, in seconds since 1970."""
         with suppress(KeyError, ValueError):

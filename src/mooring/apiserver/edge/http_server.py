@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
+from mooring.apiserver.edge.calls import Identify
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.edge.protocol import Application, HttpProtocol, ServedCall
 from mooring.apiserver.edge.tls_transport import accept_connections
@@ -72,6 +73,7 @@ class HttpServer:
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
         *,
+        identify: Identify = lambda _: None,
         before_stop: Callable[[], None] = lambda: None,
         grace_seconds: float = 30.0,
     ) -> None:
@@ -84,7 +86,7 @@ class HttpServer:
         self._stop_listening: Callable[[], object] = lambda: None
         self.connections: set[HttpProtocol] = set()
         self._calls: set[ServedCall] = set()
-        shared = {"application": staticmethod(app), "limits": limits or Limits()}
+        shared = {"application": staticmethod(app), "identify": staticmethod(identify), "limits": limits or Limits()}
         shared |= {"connections": self.connections, "calls": self._calls}
         self._protocol: type[HttpProtocol] = type("HttpProtocol", (HttpProtocol,), shared)
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from mooring.apiserver.edge.calls import Client, HttpCall
+from mooring.apiserver.edge.calls import Client, HttpCall, Identify
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.edge.responses import JOINED_BYTES, Stream, encode_chunk, encode_head, pieces_of, status_line
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
@@ -74,6 +74,7 @@ class HttpProtocol(asyncio.Protocol):
     """The HTTP/1.1 server side of one connection. `HttpServer` subclasses it with what its connections share."""
 
     application: Application
+    identify: Identify
     connections: "set[HttpProtocol]"
     calls: set[ServedCall]
     """The requests of all connections that the application handles."""
@@ -115,7 +116,7 @@ class HttpProtocol(asyncio.Protocol):
         self.connections.add(self)
         self._transport = cast("asyncio.Transport", transport)
         connected = transport.get_extra_info("socket")
-        self._client = Client(_peer_address(connected), transport.get_extra_info("peercert"))
+        self._client = Client(_peer_address(connected), transport.get_extra_info("peercert"), self.identify)
         self._start_header_timer()
         _enable_tcp_keepalive(connected)
         if self.stopping:

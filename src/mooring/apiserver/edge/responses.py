@@ -8,7 +8,6 @@ from functools import lru_cache
 from http.client import responses
 
 from mooring.api.response_limits import limited_warnings
-from mooring.apiserver.edge.limits import HeldSlots
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Pushed, Response, warning_header
 
@@ -67,15 +66,17 @@ async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
 
 
 class Stream:
-    """A response body in pieces that holds a request slot; at its end, the slot is released and `on_end` called."""
+    """A response body in pieces that holds resources; at its end, they are released and `on_end` is called."""
 
-    __slots__ = ("_body", "_exchange", "_held", "on_end")
+    __slots__ = ("_body", "_exchange", "_release", "on_end")
 
-    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, held: HeldSlots | None = None) -> None:
+    def __init__(
+        self, body: AsyncIterator[bytes], exchange: Exchange, release: Callable[[], None] | None = None
+    ) -> None:
         self.on_end: Callable[[Exchange], None] | None = None
         self._body = body
         self._exchange = exchange
-        self._held = held
+        self._release = release
 
     @property
     def pushed(self) -> Pushed | None:
@@ -87,11 +88,11 @@ class Stream:
         self._exchange.bytes_sent += size
 
     def end(self) -> None:
-        """Release the request's slot and call `on_end`; later calls do nothing."""
-        held, call = self._held, self.on_end
-        self._held = self.on_end = None
-        if held is not None:
-            held.release()
+        """Release what the response holds and call `on_end`; later calls do nothing."""
+        release, call = self._release, self.on_end
+        self._release = self.on_end = None
+        if release is not None:
+            release()
         if call is not None:
             call(self._exchange)
 

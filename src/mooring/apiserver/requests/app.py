@@ -5,7 +5,7 @@
 
 Logs, exec and other requests for nodes have a handler and limits of their own (``streams/``); their response may take
 the connection over. Handlers receive a `Request` and return a `Response` or raise a `StatusError`. The HTTP server
-calls `serve`; in-process clients call `respond`, without sockets, TLS and HTTP. Limits are in ``edge/limits.py``;
+calls `serve`; in-process clients call `respond`, without sockets, TLS and HTTP. Limits are in ``limiter.py``;
 ``server.py`` builds the application.
 """
 
@@ -27,7 +27,6 @@ from mooring.apiserver.access.authz import Authorizer, attributes_of, require
 from mooring.apiserver.access.impersonation import find_impersonated_user
 from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.edge.calls import BodyTooLargeError, HttpCall
-from mooring.apiserver.edge.limits import HeldSlots, RequestLimiter
 from mooring.apiserver.edge.responses import JOINED_BYTES, Stream, pieces_of
 from mooring.apiserver.extension.definitions import Definitions
 from mooring.apiserver.extension.policies import GROUP as POLICIES
@@ -49,6 +48,7 @@ from mooring.apiserver.requests.batch import WriteBatches
 from mooring.apiserver.requests.batch_chain import BatchChain
 from mooring.apiserver.requests.exchanges import Exchanges
 from mooring.apiserver.requests.health import Health
+from mooring.apiserver.requests.limiter import HeldSlots, RequestLimiter
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewReporter
 from mooring.apiserver.streams.streams import Streams
@@ -226,7 +226,7 @@ class Application:
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
                 exchange.streaming = exchange.verb != "list"  # a long list is sent in pieces, too, but soon ends
-                response.body = Stream(response.body, exchange, held.keep() if exchange.streaming else None)
+                response.body = Stream(response.body, exchange, held.keep().release if exchange.streaming else None)
             return response
 
     async def _handle_streaming(self, exchange: Exchange) -> Response:
@@ -242,7 +242,7 @@ class Application:
             if response.take_over or not isinstance(response.body, bytes):
                 body = response.body if not isinstance(response.body, bytes) else pieces_of(b"")
                 exchange.streaming = True
-                response.body = Stream(body, exchange, held.keep())
+                response.body = Stream(body, exchange, held.keep().release)
                 response.ends_with_server = True
             return response
 
@@ -325,7 +325,7 @@ class Application:
             raise errors.too_many_requests("this user has too many responses that were not read", 5)
         self._exchanges.note_created(exchange, response)
         response.headers = {**response.headers, "content-length": str(len(body))}
-        response.body = Stream(pieces_of(body), exchange, held)
+        response.body = Stream(pieces_of(body), exchange, held.release)
         return response
 
 

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from mooring.admission.pipeline import generate_uid
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.authz import Authorizer, attributes_of
-from mooring.apiserver.edge.limits import RequestLimiter
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute, resolve
@@ -25,6 +24,7 @@ from mooring.apiserver.registry import Resources
 from mooring.apiserver.registry.handler import Batch
 from mooring.apiserver.registry.writes import Outcome, ResponsePair
 from mooring.apiserver.requests.exchanges import Exchanges
+from mooring.apiserver.requests.limiter import RequestLimiter
 from mooring.apiserver.requests.skew import SkewReporter
 
 

@@ -1,7 +1,7 @@
 """Create and restore the default FlowSchemas and priority levels of Kubernetes, and write the status of all.
 
 `FlowControl.run` is a task of ``server.py``. Deleted mandatory objects are recreated at once, suggested ones within a
-minute. They limit nothing: ``edge/limits.py`` limits requests.
+minute. They limit nothing: ``limiter.py`` limits requests.
 """
 
 import asyncio

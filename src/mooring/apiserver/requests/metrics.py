@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 
-from mooring.apiserver.edge.limits import RequestLimiter
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Response
+from mooring.apiserver.requests.limiter import RequestLimiter
 from mooring.base.bounded_cache import BoundedCache
 from mooring.base.metrics import Counts, CountsCollector, Histograms
 from mooring.store.errors import StoreError
