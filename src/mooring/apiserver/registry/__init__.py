@@ -2,7 +2,7 @@
 
 - `handler.Resources` dispatches requests by verb; start there. `context` is what all handlers share.
 - `reading` and `watching` are the verbs that read, with `selection` and `views`; `stored` is how objects are stored.
-- `writes` executes writes, which `writing`, `deleting` and `pods` draft; `templates` are for batches.
+- `executor` executes writes, which `changes`, `deleting` and `pods` draft; `templates` are for batches.
 - `admission_lookups` serves admission; `admission_chain` calls policies and webhooks; then `quota/`, `services/`.
 - `scaling` is the subresource scale; `patch/` and `apply/` change objects; `bootstrap` fills a new cluster.
 """

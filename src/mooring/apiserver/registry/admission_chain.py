@@ -3,7 +3,7 @@
     built-in mutation → MutatingAdmissionPolicy → mutating webhooks → (all once more, if one changed the object)
         → built-in validation → ValidatingAdmissionPolicy → validating webhooks
 
-``writing.py``, ``deleting.py`` and other writes call the `Chain`: this is the only place where policies and webhooks
+``changes.py``, ``deleting.py`` and other writes call the `Chain`: this is the only place where policies and webhooks
 are called. Each of the two is a `Step`. A server without any finds the chain idle and makes no `Attributes`.
 """
 

@@ -1,8 +1,8 @@
-"""Delete one object or a collection, as writes for the executor (``writes.py``).
+"""Delete one object or a collection, as writes for the executor (``executor.py``).
 
 If a deletion has to wait for a grace period (pods) or for finalizers, it sets `deletionTimestamp` and returns the
 object. The update that removes the last finalizer, or the kubelet's deletion, completes it (`is_deletable` in
-``writing.py``).
+``changes.py``).
 """
 
 from asyncio import sleep
@@ -22,15 +22,14 @@ from mooring.api.meta_v1 import DeleteOptions, ListMeta, Resource, Status, Statu
 from mooring.api.response_limits import add_warning
 from mooring.api.states import has_ended
 from mooring.apiserver.messages.http import Accepted, Request, Response
+from mooring.apiserver.registry.changes import Update, encode_object, is_deletable, release, run, takes_long
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.definition_status import mark_for_deletion
+from mooring.apiserver.registry.executor import CommittedWrite, Draft, ResponsePair, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import delete_options
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.templates import ReusedAdmission, Template
-from mooring.apiserver.registry.views import respond as responded
-from mooring.apiserver.registry.views import view_for
-from mooring.apiserver.registry.writes import Draft, ResponsePair, Write, Writer, Written
-from mooring.apiserver.registry.writing import Update, encode_object, is_deletable, release, run, takes_long
+from mooring.apiserver.registry.views import make_response, view_for
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -144,7 +143,7 @@ class Deletion(Write, eq=False):
         async def respond(revisions: Sequence[int]) -> Response:
             if self.call.request.omit_body:
                 return Response(warnings=self.call.warnings)
-            written = Written(value, revisions[-1] if revisions else kv.mod_revision)
+            written = CommittedWrite(value, revisions[-1] if revisions else kv.mod_revision)
             return await self.deleting.respond(self.call, self.options or self.read(), written, uid, gone=is_gone)
 
         return Draft((write,) if write is not None else (), respond, value=value)
@@ -207,7 +206,7 @@ class LastUpdate(Write, eq=False):
         """Delete the object after its update was committed; return both responses."""
         done = cast("Response", await first.respond(revisions))
         try:
-            return ResponsePair(done, await self.update.writing.writer.execute_one(self.deletion))
+            return ResponsePair(done, await self.update.object_writes.executor.execute_one(self.deletion))
         except errors.StatusError as error:
             return ResponsePair(done, error)
 
@@ -233,9 +232,9 @@ async def _respond_with_rejection(first: Draft, error: errors.StatusError, revis
 class Deleting:
     """Creates the writes for `delete` requests, and handles `deletecollection`."""
 
-    def __init__(self, context: HandlerContext, writer: Writer, reading: Reading) -> None:
+    def __init__(self, context: HandlerContext, executor: WriteExecutor, reading: Reading) -> None:
         self.context = context
-        self._writer = writer
+        self._executor = executor
         self._reading = reading
 
     def delete(self, call: Call, template: Template | None = None) -> Deletion:
@@ -246,16 +245,18 @@ class Deleting:
         """Return the write for a deletion that policies and webhooks have admitted already (an eviction)."""
         return Deletion(self.context, call, self, lambda: options, is_admitted=True)
 
-    async def respond(self, call: Call, options: DeleteOptions, written: Written, uid: str, *, gone: bool) -> Response:
+    async def respond(
+        self, call: Call, options: DeleteOptions, written: CommittedWrite, uid: str, *, gone: bool
+    ) -> Response:
         """Return the response to a deletion: the object if it remains (or its kind is shown), else a Status."""
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
             details = StatusDetails(name=call.name, group=call.kind.group, kind=call.kind.plural, uid=uid)
             status = Status(kind="Status", api_version="v1", status="Success", details=details)
-            return responded(call, codec.encode(status))
+            return make_response(call, codec.encode(status))
         await call.stored.prepare([written.value], call.kind)
         body = view_for(self.context, call).object(written.value, written.revision)
         accepted = not gone and options.orphan_dependents is False
-        return responded(call, body, 202 if accepted else 200)
+        return make_response(call, body, 202 if accepted else 200)
 
     async def delete_collection(self, call: Call) -> Response:
         """Delete all objects that a request's selectors match; respond with the list of them."""
@@ -266,7 +267,7 @@ class Deleting:
         shown = await self._delete_each(call, found, options)
         await call.stored.prepare((kv.value for kv in shown), call.kind)
         revision = await self.context.store.revision()
-        return responded(call, view.list(shown, ListMeta(resource_version=str(revision))))
+        return make_response(call, view.list(shown, ListMeta(resource_version=str(revision))))
 
     async def _delete_each(
         self, call: Call, found: Sequence[KeyValue], options: DeleteOptions, *, is_admitted: bool = False
@@ -278,7 +279,7 @@ class Deleting:
             group = found[start : start + _AT_ONCE]
             calls = (_deletion_call(call, kv) for kv in group)
             writes = [Deletion(self.context, each, self, lambda: options, is_admitted=is_admitted) for each in calls]
-            for kv, outcome in zip(group, await self._writer.execute(writes), strict=True):
+            for kv, outcome in zip(group, await self._executor.execute(writes), strict=True):
                 if not isinstance(outcome, Exception):
                     shown.append(kv)
                 elif not isinstance(outcome, errors.NotFound):

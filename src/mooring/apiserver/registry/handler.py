@@ -3,7 +3,7 @@
     resources = Resources(HandlerContext(store, scheme, options, clock))
     response = await resources.handle(request, route)
 
-Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``writing.py``, ``watching.py``.
+Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``changes.py``, ``watching.py``.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -18,15 +18,15 @@ from mooring.api.kinds import Kind
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
+from mooring.apiserver.registry.changes import ObjectWrites
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, LastUpdate
+from mooring.apiserver.registry.executor import Outcome, Write, WriteExecutor, status_of
 from mooring.apiserver.registry.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
 from mooring.apiserver.registry.templates import Template, make_template
 from mooring.apiserver.registry.watching import Watching
-from mooring.apiserver.registry.writes import Outcome, Write, Writer, status_of
-from mooring.apiserver.registry.writing import Writing
 from mooring.store.errors import StoreError
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -48,16 +48,16 @@ class Resources:
 
     def __init__(self, context: HandlerContext) -> None:
         self.context = context
-        reading, self._writer = Reading(self.context), Writer(self.context)
-        self._writing = writing = Writing(self.context, self._writer)
-        self._deleting = deleting = Deleting(self.context, self._writer, reading)
+        reading, self._executor = Reading(self.context), WriteExecutor(self.context)
+        self._object_writes = object_writes = ObjectWrites(self.context, self._executor)
+        self._deleting = deleting = Deleting(self.context, self._executor, reading)
         self._watching = Watching(self.context)
-        self._pods = Pods(self.context, self._writer, deleting)
-        scaling = Scaling(self.context, writing)
+        self._pods = Pods(self.context, self._executor, deleting)
+        scaling = Scaling(self.context, object_writes)
         self._writes: dict[tuple[str, str], MakeWrite] = {
-            ("", "create"): writing.create,
-            ("", "update"): writing.update,
-            ("", "patch"): writing.patch,
+            ("", "create"): object_writes.create,
+            ("", "update"): object_writes.update,
+            ("", "patch"): object_writes.patch,
             ("", "delete"): deleting.delete,
             ("binding", "create"): self._pods.bind,
         }
@@ -107,7 +107,7 @@ class Resources:
                 if handler is not None:
                     return await handler(call)
                 make = self._pods.bind if is_binding else self._write_maker(route, verb)
-                return await self._writer.execute_one(make(call, None))
+                return await self._executor.execute_one(make(call, None))
             except errors.StatusError as error:
                 error.warnings = call.warnings
                 raise
@@ -128,7 +128,7 @@ class Resources:
         self._check_verb(first, verb)
         calls = self._build_calls(batch.requests, batch.routes)
         try:
-            outcomes = await self._writer.execute(self._batch_writes(batch, verb, calls))
+            outcomes = await self._executor.execute(self._batch_writes(batch, verb, calls))
         except StoreError as error:
             raise status_of(error) from None
         for call, outcome in zip(calls, outcomes, strict=True):
@@ -145,7 +145,7 @@ class Resources:
         routes = [replace(route, subresource="") for route in batch.routes]
         last = self._build_calls(batch.deletions, routes)
         return [
-            LastUpdate(self.context, call, self._writing.update(call, template), self._deleting.delete(deletion))
+            LastUpdate(self.context, call, self._object_writes.update(call, template), self._deleting.delete(deletion))
             for call, deletion, template in zip(calls, last, templates, strict=True)
         ]
 

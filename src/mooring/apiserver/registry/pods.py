@@ -1,6 +1,6 @@
 """Bind and evict pods.
 
-A `BindingWrite` is executed by ``writes.py``; Mooring's scheduler sends many in a batch (``requests/batch.py``).
+A `BindingWrite` is executed by ``executor.py``; Mooring's scheduler sends many in a batch (``requests/batch.py``).
 An eviction deletes a pod if its PodDisruptionBudget allows that. The disruption controller writes into a budget's
 status how many disruptions are allowed; an eviction uses up one of them by a compare-and-swap on the budget, so that
 two evictions never share the last one.
@@ -20,14 +20,14 @@ from mooring.api.meta_v1 import DeleteOptions, Status, StatusCause
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
 from mooring.api.states import has_ended, is_ready
 from mooring.apiserver.messages.http import Response
+from mooring.apiserver.registry.changes import run, takes_long
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, check_preconditions
+from mooring.apiserver.registry.executor import Draft, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.stored import Stored
 from mooring.apiserver.registry.templates import Template
-from mooring.apiserver.registry.views import respond
-from mooring.apiserver.registry.writes import Draft, Write, Writer
-from mooring.apiserver.registry.writing import run, takes_long
+from mooring.apiserver.registry.views import make_response
 from mooring.constraints import disruption_budgets
 from mooring.store.kv import KeyValue, Put
 
@@ -110,9 +110,9 @@ class _TargetMark(_Disruption, eq=False):
 class Pods:
     """Handles the subresources `pods/binding` and `pods/eviction`, and `POST bindings`."""
 
-    def __init__(self, context: HandlerContext, writer: Writer, deleting: Deleting) -> None:
+    def __init__(self, context: HandlerContext, executor: WriteExecutor, deleting: Deleting) -> None:
         self._context = context
-        self._writer = writer
+        self._executor = executor
         self._deleting = deleting
         self.kind = context.scheme.hub_of(Binding)
         self.stored = context.stored_kind(context.scheme.hub_of(Pod))
@@ -154,11 +154,11 @@ class Pods:
         if options.preconditions is not None:
             options.preconditions.resource_version = None  # the condition below changes it
         if not _needs_no_budget(pod):
-            await self._writer.execute_one(_BudgetUse(self._context, call, self, pod, dry_run))
+            await self._executor.execute_one(_BudgetUse(self._context, call, self, pod, dry_run))
         if not dry_run and pod.metadata.deletion_timestamp is None:
-            await self._writer.execute_one(_TargetMark(self._context, call, self))
-        await self._writer.execute_one(self._deleting.admitted_deletion(call, options))
-        return respond(call, codec.encode(_SUCCESS), 201)
+            await self._executor.execute_one(_TargetMark(self._context, call, self))
+        await self._executor.execute_one(self._deleting.admitted_deletion(call, options))
+        return make_response(call, codec.encode(_SUCCESS), 201)
 
     def node_topology_labels(self, binding: Binding) -> Mapping[str, str]:
         """Return the topology labels of a binding's node, which are added to the pod (`PodTopologyLabels`)."""
@@ -210,7 +210,7 @@ class Pods:
 async def _respond(call: Call, _: Sequence[int]) -> Response:
     if call.request.omit_body:
         return Response(201, warnings=call.warnings)
-    return respond(call, codec.encode(_SUCCESS), 201)
+    return make_response(call, codec.encode(_SUCCESS), 201)
 
 
 def _needs_no_budget(pod: Pod) -> bool:

@@ -13,7 +13,7 @@ from mooring.apiserver.output.formats import flow_yaml, is_too_long
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
 from mooring.apiserver.registry.selection import Selection
-from mooring.apiserver.registry.views import make_body, respond, view_for
+from mooring.apiserver.registry.views import make_body, make_response, view_for
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue
 
@@ -56,7 +56,7 @@ class Reading:
         wanted = parse_version(call.request.parameter("resourceVersion"))
         kv = await self._context.find(call)
         await self._check_not_in_the_future(wanted)
-        return respond(call, view_for(self._context, call).object(kv.value, kv.mod_revision))
+        return make_response(call, view_for(self._context, call).object(kv.value, kv.mod_revision))
 
     async def list(self, call: Call) -> Response:
         request = call.request
@@ -78,7 +78,7 @@ class Reading:
             if call.accepted.format == "yaml":
                 return Response(200, make_body(map(flow_yaml, pieces)), YAML, warnings=call.warnings)
             return Response(200, make_body(pieces), warnings=call.warnings)
-        return respond(call, view.list(page.items, metadata))
+        return make_response(call, view.list(page.items, metadata))
 
     async def _read_page(self, call: Call, selection: Selection, wanted: ListVersion) -> _ObjectPage:
         limit = min(max(parse_number(call.request, "limit") or 0, 0), _MAX_LIMIT)

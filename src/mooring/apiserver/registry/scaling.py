@@ -14,12 +14,12 @@ from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.messages.http import Response
+from mooring.apiserver.registry.changes import APPLY, Change, ObjectWrites, Plan, Projection, Update
 from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.executor import CommittedWrite
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
-from mooring.apiserver.registry.views import respond
-from mooring.apiserver.registry.writes import Written
-from mooring.apiserver.registry.writing import APPLY, Change, Plan, Projection, Update, Writing
+from mooring.apiserver.registry.views import make_response
 
 _GROUP, _VERSION = "autoscaling", "v1"
 _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
@@ -28,9 +28,9 @@ _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
 class Scaling:
     """Handles `get`, `update` and `patch` of the subresource `scale`, which has one form for all kinds."""
 
-    def __init__(self, context: HandlerContext, writing: Writing) -> None:
+    def __init__(self, context: HandlerContext, object_writes: ObjectWrites) -> None:
         self._context = context
-        self._writing = writing
+        self._object_writes = object_writes
         self._kind = context.scheme.hub_of(Scale)
 
     async def get(self, call: Call) -> Response:
@@ -38,7 +38,7 @@ class Scaling:
         obj, paths = call.stored.decode(kv.value, kv.mod_revision), _scale_paths(call.kind)
         if isinstance(obj, Dynamic) and paths and value_at(obj.content, paths.spec_replicas_path) is None:
             raise errors.internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
-        return respond(call, codec.encode(scale_of(obj, paths)))
+        return make_response(call, codec.encode(scale_of(obj, paths)))
 
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
@@ -69,7 +69,7 @@ class Scaling:
 
     def _apply_scale(self, call: Call, options: WriteOptions) -> Change:
         """Return a function that applies a Scale's replicas to the scaled object (server-side apply)."""
-        scale = self._writing.read_config(call, self._kind)
+        scale = self._object_writes.read_config(call, self._kind)
         replicas = {name: count for name, count in scale.get("spec", {}).items() if name == "replicas"}
         _check_replicas(call.name, replicas.get("replicas", 0))
         metadata = {name: text for name, text in scale["metadata"].items() if name in _IDENTITY}
@@ -78,7 +78,7 @@ class Scaling:
         if paths is not None:
             del config["spec"]
             config = with_value(config, paths.spec_replicas_path, replicas["replicas"]) if replicas else config
-        applier = self._writing.applier(call, options, config)
+        applier = self._object_writes.applier(call, options, config)
 
         def apply_scale(old: Resource) -> Resource:
             new = applier.change(old)
@@ -98,15 +98,15 @@ class Scaling:
 
         view = Projection(self._kind, lambda obj: scale_of(obj, paths), write_replicas)
 
-        async def answer(written: Written) -> Response:
+        async def answer(written: CommittedWrite) -> Response:
             await call.stored.prepare([written.value], call.kind)
             obj = call.stored.decode(written.value, written.revision)
-            return respond(call, codec.encode(scale_of(obj, paths)))
+            return make_response(call, codec.encode(scale_of(obj, paths)))
 
         write = Update(
             self._context,
             call,
-            self._writing,
+            self._object_writes,
             options,
             lambda: Plan(change),
             "",
@@ -114,7 +114,7 @@ class Scaling:
             view=view,
             respond=answer,
         )
-        return await self._writing.writer.execute_one(write)
+        return await self._object_writes.executor.execute_one(write)
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None) -> Scale:

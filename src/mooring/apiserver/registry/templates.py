@@ -4,7 +4,7 @@ A batch may contain writes that share JSON (the template), each with its own val
 The first is admitted in full. Its stored result, without the row's values (``admission/rows.py``), is cached beside the
 object that it replaced. A later write reuses the result, with its own values filled in, if the object that it replaces
 (if any) is equal except for row values, and all values are valid. Templates are not used if policies or webhooks match,
-a quota counts a changed object, or the JSON itself has a value that differs between rows. Used by ``writing.py`` and
+a quota counts a changed object, or the JSON itself has a value that differs between rows. Used by ``changes.py`` and
 ``deleting.py``; a `Template` lives as long as a request.
 """
 

@@ -230,7 +230,7 @@ def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> 
     raise errors.not_acceptable(["application/json", "application/yaml"])
 
 
-def respond(call: Call, body: bytes, status: int = 200) -> Response:
+def make_response(call: Call, body: bytes, status: int = 200) -> Response:
     """Return a response with a JSON body, converted to the format that the client requested."""
     body, content_type = format_json(body, call.accepted, call.request)
     return Response(status, body, content_type, warnings=call.warnings)

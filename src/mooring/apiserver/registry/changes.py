@@ -1,4 +1,4 @@
-"""Create, update and patch objects and subresources, as writes for the executor (``writes.py``).
+"""Create, update and patch objects and subresources, as writes for the executor (``executor.py``).
 
 `Creation` admits a new object and stores it if its key is free. `Update` reads an object, changes it, admits the
 change, updates `managedFields`, and stores it with a compare-and-swap; if it removes the last finalizer of a
@@ -32,11 +32,11 @@ from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.apply.field_managers import Applier, FieldManagers, Manager, Tree
 from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.executor import CommittedWrite, Draft, Settle, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.stored import check_elements
 from mooring.apiserver.registry.templates import ReusedAdmission, Template
-from mooring.apiserver.registry.writes import Draft, Settle, Write, Writer, Written
 from mooring.store.kv import Delete, KeyValue, Put
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ APPLY = "application/apply-patch+yaml"
 
 Change = Callable[[Resource], Resource]
 """A function that returns the new object for the old one, both in the newest version."""
-Respond = Callable[[Written], Awaitable[Response]]
+ResponseMaker = Callable[[CommittedWrite], Awaitable[Response]]
 
 
 class Projection(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Creation(Write, eq=False):
 
     operation = CREATE
     reads_stored = False
-    writing: "Writing"
+    object_writes: "ObjectWrites"
     options: WriteOptions
     read: Callable[[], Resource]
     managed_already: bool = False
@@ -88,13 +88,13 @@ class Creation(Write, eq=False):
     async def draft(self) -> Draft:
         if self.obj is None:
             self.obj = self._reuse_admitted() or await self._admit_object()
-        return await self.writing.draft_creation(self.call, self.obj, self.options)
+        return await self.object_writes.draft_creation(self.call, self.obj, self.options)
 
     async def _admit_object(self) -> Resource:
-        writing, call = self.writing, self.call
+        object_writes, call = self.object_writes, self.call
         obj = await run(self.read, is_long=takes_long(call))
         self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
-        obj = await writing.admit_new(call, obj, self.options, managed_already=self.managed_already)
+        obj = await object_writes.admit_new(call, obj, self.options, managed_already=self.managed_already)
         if self.template is not None and rows.may_share_admission(obj):
             self.template.admitted, self.template.first = rows.split_template(obj)
             self.template.warnings = list(call.warnings)
@@ -128,14 +128,14 @@ class Update(Write, eq=False):
     """A write that changes an existing object or, if its plan allows that, creates a missing one."""
 
     operation = UPDATE
-    writing: "Writing"
+    object_writes: "ObjectWrites"
     options: WriteOptions
     read: Callable[[], Plan]
     part: str
     """The subresource (empty: main resource) whose admission rules apply."""
     managed_already: bool = False
     view: Projection | None = None
-    respond: Respond | None = None
+    respond: ResponseMaker | None = None
     template: Template | None = None
     plan: Plan | None = None
 
@@ -157,7 +157,7 @@ class Update(Write, eq=False):
             raise call.not_found()
         context.create_check(call.request.user, call.kind, call.namespace, call.name)
         options, read, managed = self.options, self.plan.create, self.managed_already
-        return await Creation(context, call, self.writing, options, read, managed_already=managed).draft()
+        return await Creation(context, call, self.object_writes, options, read, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> ReusedAdmission | None:
         """Return what this update would store, if an earlier write of the batch changed an equal object; else None."""
@@ -170,7 +170,7 @@ class Update(Write, eq=False):
         return reused
 
     async def _admit_change(self, kv: KeyValue, change: Change) -> Draft:
-        writing, call, part = self.writing, self.call, self.part
+        object_writes, call, part = self.object_writes, self.call, self.part
         if call.stored.needs_webhook:
             await call.stored.prepare([kv.value], call.stored.hub)
         is_long = takes_long(call, len(kv.value))
@@ -185,16 +185,16 @@ class Update(Write, eq=False):
             new.metadata.resource_version = row.resource_version or new.metadata.resource_version
         check_preconditions(call, new, old)
         keep_managers = self.managed_already or FieldManagers.clear_if_requested(new)
-        new = await writing.admit_update(call, new, old, part, self.view, is_long=is_long)
+        new = await object_writes.admit_update(call, new, old, part, self.view, is_long=is_long)
         if not keep_managers:
-            await run(partial(writing.record_managers, call, self.options, old, new), is_long=is_long)
+            await run(partial(object_writes.record_managers, call, self.options, old, new), is_long=is_long)
         return await self._draft_change(kv, old, new)
 
     async def _draft_change(self, kv: KeyValue, old: Resource, new: Resource) -> Draft:
         context, call, part = self.context, self.call, self.part
         settle = None
         if isinstance(new, Service) and not call.subresource:
-            settle = await self.writing.reserve(new, old, self.options)
+            settle = await self.object_writes.reserve(new, old, self.options)
         value = await encode_object(call, new, len(kv.value))
         check_elements(value, call.stored.hub)
         if self.options.dry_run:
@@ -231,20 +231,20 @@ class Update(Write, eq=False):
             puts = (Put(kv.key, value, expect=kv.mod_revision, ttl=ttl),)
 
         async def respond(revisions: Sequence[int]) -> Response:
-            written = Written(value, revisions[0] if revisions else kv.mod_revision)
+            written = CommittedWrite(value, revisions[0] if revisions else kv.mod_revision)
             if self.respond is not None:
                 return await self.respond(written)
-            return await self.writing.writer.respond(self.call, written)
+            return await self.object_writes.executor.respond(self.call, written)
 
         return Draft(puts, respond, charge, settle, value)
 
 
-class Writing:
+class ObjectWrites:
     """Creates the writes for `create`, `update` and `patch` requests of any kind."""
 
-    def __init__(self, context: HandlerContext, writer: Writer) -> None:
+    def __init__(self, context: HandlerContext, executor: WriteExecutor) -> None:
         self.context = context
-        self.writer = writer
+        self.executor = executor
         self._managers = FieldManagers(context.scheme)
 
     def create(self, call: Call, template: Template | None = None) -> Write:
@@ -323,8 +323,8 @@ class Writing:
         name = meta.name
 
         async def respond(revisions: Sequence[int]) -> Response:
-            written = Written(value, revisions[0] if revisions else 0, created=True, metadata=meta)
-            return await self.writer.respond(call, written)
+            written = CommittedWrite(value, revisions[0] if revisions else 0, created=True, metadata=meta)
+            return await self.executor.respond(call, written)
 
         if options.dry_run:
             await context.accounting.check(stored.hub, obj, None)

@@ -1,7 +1,7 @@
 """Execute writes: decode → change → admit → commit → respond.
 
-`Writer.execute` runs a list of writes; one request is a list of one. A `Write` drafts the value to store:
-``writing.py`` has creates and updates, ``deleting.py`` deletions, ``pods.py`` bindings. The executor drafts all
+`WriteExecutor.execute` runs a list of writes; one request is a list of one. A `Write` drafts the value to store:
+``changes.py`` has creates and updates, ``deleting.py`` deletions, ``pods.py`` bindings. The executor drafts all
 writes of a list, commits them together (with the quotas of their namespace), and drafts those again that lost a
 compare-and-swap.
 """
@@ -20,8 +20,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.context import Call, HandlerContext
-from mooring.apiserver.registry.views import respond as responded
-from mooring.apiserver.registry.views import view_for
+from mooring.apiserver.registry.views import make_response, view_for
 from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
 
@@ -38,7 +37,7 @@ Result: TypeAlias = list[int] | Exception | None
 """The result of a commit: the revisions of the stored values, None for a conflict, or the error."""
 
 
-class Written(msgspec.Struct, frozen=True):
+class CommittedWrite(msgspec.Struct, frozen=True):
     """The result of a committed write: the stored JSON and its revision (0 for a dry run)."""
 
     value: bytes
@@ -115,7 +114,7 @@ def status_of(error: StoreError) -> StatusError:
 _reads_stored, _max_attempts = attrgetter("reads_stored"), attrgetter("max_attempts")
 
 
-class Writer:
+class WriteExecutor:
     """Executes writes: has each prepared, commits them together, and repeats those with a write conflict."""
 
     def __init__(self, context: HandlerContext) -> None:
@@ -221,7 +220,7 @@ class Writer:
             return error
         return [outcome.revision] if isinstance(outcome, Event) else None
 
-    async def respond(self, call: Call, written: Written) -> Response:
+    async def respond(self, call: Call, written: CommittedWrite) -> Response:
         """Return the response to a create or update: the stored object, or less if the client wants less."""
         if call.request.omit_body:
             return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
@@ -231,4 +230,4 @@ class Writer:
             body = view_for(self._context, call).object(written.value, written.revision)
         else:
             body = self._context.renderer_for(call).render(written.value, written.revision, call.kind)
-        return responded(call, body, 201 if written.created else 200)
+        return make_response(call, body, 201 if written.created else 200)
