@@ -13,7 +13,7 @@ from mooring.base import logs, memory
 from mooring.base.clock import Clock
 from mooring.store.errors import Closed, FutureRevision, StorageError, TooLarge
 from mooring.store.kv import MAX_VALUE_BYTES, Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write
-from mooring.store.mvcc import Draft, HistoryLimits, Mvcc
+from mooring.store.mvcc import CheckedWrites, HistoryLimits, Mvcc
 from mooring.store.watch import LocalWatcher, WatchHub
 
 log = logs.get(__name__)
@@ -137,8 +137,8 @@ class LocalStore(ABC):
         if self._closed:
             raise Closed("the store is closed")
 
-    def _draft(self) -> Draft:
-        return Draft(self._state, self._clock)
+    def _start_check(self) -> CheckedWrites:
+        return CheckedWrites(self._state, self._clock)
 
     def _apply(self, events: list[Event]) -> None:
         for event in events:

@@ -21,17 +21,17 @@ class MemoryStore(LocalStore):
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         self._check_open()
         check_writes(writes)
-        draft = self._draft()
-        outcomes = draft.check_all(writes)
-        self._apply(draft.events)
+        checked = self._start_check()
+        outcomes = checked.check_all(writes)
+        self._apply(checked.events)
         return outcomes
 
     async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
         self._check_open()
         check_writes(writes)
-        draft = self._draft()
-        outcomes = draft.check_together(writes)
-        self._apply(draft.events)
+        checked = self._start_check()
+        outcomes = checked.check_together(writes)
+        self._apply(checked.events)
         return outcomes
 
     def _discard(self, revisions: list[int]) -> None:

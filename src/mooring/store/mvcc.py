@@ -210,8 +210,8 @@ class Mvcc:
                 heapq.heapify(self._expiring)
 
 
-class Draft:
-    """Check writes one after the other, each as if those before it were done. Nothing is applied."""
+class CheckedWrites:
+    """Writes whose preconditions are checked, each as if those before it were done; nothing is applied."""
 
     def __init__(self, state: Mvcc, clock: Clock) -> None:
         self.events: list[Event] = []

@@ -2,7 +2,7 @@
 
 The path of a write, which is acknowledged at the end:
 
-    caller ── write_all ──► queue ── committer ──► preconditions checked (`mvcc.Draft`)
+    caller ── write_all ──► queue ── committer ──► preconditions checked (`mvcc.CheckedWrites`)
                                                      │ writer thread: `sqlite_file`, one transaction, to the disk
                              readers and watchers ◄── applied (`local`) ── outcomes to the callers
 
@@ -24,7 +24,7 @@ from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import DiskFull, StorageError, StorageFailed
 from mooring.store.kv import Conflict, Delete, Event, Outcome, Stats, Write
 from mooring.store.local import LocalStore, check_writes
-from mooring.store.mvcc import Draft, HistoryLimits
+from mooring.store.mvcc import CheckedWrites, HistoryLimits
 from mooring.store.sqlite_file import SqliteFile
 
 _P = ParamSpec("_P")
@@ -87,8 +87,8 @@ class _QueuedWrites(msgspec.Struct, frozen=True, eq=False):
     """Whether the writes are atomic."""
     done: asyncio.Future[Sequence[Outcome]]
 
-    def check(self, draft: Draft) -> Sequence[Outcome]:
-        return draft.check_together(self.writes) if self.together else draft.check_all(self.writes)
+    def check(self, checked: CheckedWrites) -> Sequence[Outcome]:
+        return checked.check_together(self.writes) if self.together else checked.check_all(self.writes)
 
 
 class SqliteStore(LocalStore):
@@ -190,15 +190,15 @@ class SqliteStore(LocalStore):
             if self.is_full:
                 await self._commit_relief(queue)
                 return
-        draft = self._draft()
-        outcomes = [waiting.check(draft) for waiting in queue]
-        error = await self._persist(draft.events)
+        checked = self._start_check()
+        outcomes = [waiting.check(checked) for waiting in queue]
+        error = await self._persist(checked.events)
         if isinstance(error, DiskFull):
             self.is_full = True
             await self._writer.run(self._file.release_reserve)
             await self._commit_relief(queue, error)
             return
-        self._settle(queue, draft, outcomes, error)
+        self._settle(queue, checked, outcomes, error)
 
     async def _commit_relief(self, queue: list[_QueuedWrites], error: StorageError | None = None) -> None:
         """Commit the writes that do not need space on a full disk, and fail the others."""
@@ -209,9 +209,9 @@ class SqliteStore(LocalStore):
             if waiting not in kept and not waiting.done.done():
                 waiting.done.set_exception(type(error)(*error.args))
         if relief:
-            draft = self._draft()
-            outcomes = [waiting.check(draft) for waiting in relief]
-            self._settle(relief, draft, outcomes, await self._persist(draft.events))
+            checked = self._start_check()
+            outcomes = [waiting.check(checked) for waiting in relief]
+            self._settle(relief, checked, outcomes, await self._persist(checked.events))
 
     def _needs_no_space(self, write: Write) -> bool:
         """Whether a write is a delete, or an update that barely grows (such as setting a deletion timestamp)."""
@@ -221,10 +221,14 @@ class SqliteStore(LocalStore):
         return there is not None and len(write.value) <= len(there.value) + _MAX_GROWTH_WHEN_FULL_BYTES
 
     def _settle(
-        self, queue: list[_QueuedWrites], draft: Draft, outcomes: list[Sequence[Outcome]], error: StorageError | None
+        self,
+        queue: list[_QueuedWrites],
+        checked: CheckedWrites,
+        outcomes: list[Sequence[Outcome]],
+        error: StorageError | None,
     ) -> None:
         if error is None:
-            self._apply(draft.events)
+            self._apply(checked.events)
         for waiting, result in zip(queue, outcomes, strict=True):
             if waiting.done.done():  # its caller was cancelled
                 continue

@@ -17,7 +17,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 
 
-class Change(msgspec.Struct):
+class UsageChange(msgspec.Struct):
     """One create, update or delete of an object, for which quotas are checked and their usage recomputed."""
 
     evaluator: Evaluator[Any]
@@ -50,13 +50,13 @@ def is_usage_counted(quota: ResourceQuota) -> bool:
     return quota.spec.hard == quota.status.hard
 
 
-def compute_usage_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
+def compute_usage_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: UsageChange) -> Usage | None:
     """Return a quota's usage after a write; None if it stays the same. Raise Forbidden if the quota rejects it."""
     difference = compute_usage_difference(quota, used, change)
     return add_usage_difference(quota, used, difference, change) if difference else None
 
 
-def compute_usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
+def compute_usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change: UsageChange) -> Usage:
     """Return how much a write adds to the usage of each limited resource, negative if it frees some. Raise Forbidden if
     a pod lacks a request or limit that the quota requires, or if the present usage is unknown.
     """
@@ -76,7 +76,7 @@ def compute_usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity],
 
 
 def add_usage_difference(
-    quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change
+    quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: UsageChange
 ) -> Usage:
     """Return usage plus a difference. Raise Forbidden if usage grows beyond a limit and `change` may be rejected."""
     after, hard, exceeded = dict(used), quota.status.hard, []

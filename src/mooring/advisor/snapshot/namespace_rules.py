@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.admission.accounting.enforcement import Change, compute_usage_after, is_in_scope
+from mooring.admission.accounting.enforcement import UsageChange, compute_usage_after, is_in_scope
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Evaluators, Usage, add_usage
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod_security.enforcement import security_labels
@@ -93,7 +93,7 @@ class NamespaceRules:
         evaluator = self._get_evaluator(obj) if quotas else None
         if evaluator is None:
             return ""
-        change = Change(evaluator, obj, None)
+        change = UsageChange(evaluator, obj, None)
         try:
             charges = [(quota, compute_usage_after(quota.object, quota.used, change)) for quota in quotas]
         except errors.StatusError as refusal:
@@ -108,7 +108,9 @@ class NamespaceRules:
         evaluator = self._get_evaluator(obj) if quotas else None
         if evaluator is not None:
             for quota in quotas:
-                quota.used = compute_usage_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
+                quota.used = (
+                    compute_usage_after(quota.object, quota.used, UsageChange(evaluator, None, obj)) or quota.used
+                )
 
     def refusal_if_recreated(self, obj: Resource) -> str:
         """Return why quotas would refuse an object if it were deleted and created again; empty if they allow it."""

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.admission import pipeline, rows
-from mooring.admission.accounting.enforcement import Change as Charge
+from mooring.admission.accounting.enforcement import UsageChange
 from mooring.admission.strategy import Request
 from mooring.api import codec, errors, field_errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
@@ -218,7 +218,7 @@ class Update(Write, eq=False):
         value: bytes,
         *,
         is_gone: bool = False,
-        charge: Charge | None = None,
+        charge: UsageChange | None = None,
         settle: Settle | None = None,
         ttl: float | None = None,
     ) -> Draft:

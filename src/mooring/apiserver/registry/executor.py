@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias, cast
 
 import msgspec
 
-from mooring.admission.accounting.enforcement import Change as Charge
+from mooring.admission.accounting.enforcement import UsageChange
 from mooring.api import codec, errors
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
@@ -65,7 +65,7 @@ class Draft(msgspec.Struct, frozen=True):
     puts: Sequence[Put | Delete]
     respond: Callable[[Sequence[int]], Awaitable[Response | ResponsePair]]
     """A function that makes the response from the revisions of the stored values."""
-    charge: Charge | None = None
+    charge: UsageChange | None = None
     """The change of quota usage; a draft with one has exactly one put."""
     settle: Settle | None = None
     """Called after the commit with whether it succeeded, to keep or release reservations."""
@@ -215,7 +215,7 @@ class WriteExecutor:
 
     async def _store_counted(self, draft: Draft) -> Result:
         try:
-            outcome = await self._context.accounting.write(draft.puts[0], cast("Charge", draft.charge))
+            outcome = await self._context.accounting.write(draft.puts[0], cast("UsageChange", draft.charge))
         except Exception as error:
             return error
         return [outcome.revision] if isinstance(outcome, Event) else None

@@ -42,7 +42,7 @@ class _QueuedWrite(msgspec.Struct, eq=False):
     """A write that waits to be committed with the quotas of its namespace, and the future of its outcome."""
 
     write: Write
-    change: enforcement.Change
+    change: enforcement.UsageChange
     done: "asyncio.Future[Outcome]" = msgspec.field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -63,7 +63,7 @@ class Quota(msgspec.Struct):
     used: Usage
     is_touched: bool = False
 
-    def charge(self, change: enforcement.Change) -> "tuple[Quota, Usage] | None":
+    def charge(self, change: enforcement.UsageChange) -> "tuple[Quota, Usage] | None":
         """Return this quota and its usage after a change; None if unaffected. Raise Forbidden if it is exceeded."""
         difference = enforcement.compute_usage_difference(self.object, self.used, change)
         if difference:
@@ -100,7 +100,7 @@ class QuotaAccounting:
         self.to_recount.add(namespace)
         self.recount_requested.set()
 
-    async def write(self, write: Write, change: enforcement.Change) -> Outcome:
+    async def write(self, write: Write, change: enforcement.UsageChange) -> Outcome:
         """Commit an admitted write with the new usage of its quotas; raise Forbidden if one is exceeded."""
         entry, namespace = _QueuedWrite(write, change), (change.new or change.old or Resource()).metadata.namespace
         self._waiting.setdefault(namespace, []).append(entry)
@@ -122,7 +122,7 @@ class QuotaAccounting:
 
     def usage_change(
         self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str
-    ) -> enforcement.Change | None:
+    ) -> enforcement.UsageChange | None:
         """Return the change of quota usage by a write; None if no quota can count it, as for most writes."""
         obj = new or old
         if obj is None or not kind.namespaced:
@@ -135,7 +135,7 @@ class QuotaAccounting:
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
             self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
-        return enforcement.Change(evaluator, new, old, subresource)
+        return enforcement.UsageChange(evaluator, new, old, subresource)
 
     def quotas(self, namespace: str) -> list[Quota]:
         """Return a namespace's quotas by name, from this server's copy of the store."""
@@ -273,7 +273,7 @@ def _charge_in_order(quotas: Sequence[Quota], batch: Sequence[_QueuedWrite]) -> 
     return refused
 
 
-def _charge_all(quotas: Sequence[Quota], change: enforcement.Change) -> None:
+def _charge_all(quotas: Sequence[Quota], change: enforcement.UsageChange) -> None:
     """Charge a change to every quota that counts it or, if one is exceeded, to none and raise Forbidden."""
     charges = [charge for quota in quotas if (charge := quota.charge(change))]
     if len(charges) > _MAX_QUOTAS and change.may_be_rejected:
