@@ -14,9 +14,8 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
-from mooring.admission import pipeline, rows
+from mooring.admission import pipeline
 from mooring.admission.accounting.enforcement import UsageChange
 from mooring.admission.strategy import Request
 from mooring.api import codec, errors, field_errors
@@ -36,7 +35,7 @@ from mooring.apiserver.registry.executor import CommittedWrite, Draft, Settle, W
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.stored import check_elements
-from mooring.apiserver.registry.templates import ReusedAdmission, Template
+from mooring.apiserver.registry.templates import ChangeTemplate, CreationTemplate, ReusedAdmission
 from mooring.store.kv import Delete, KeyValue, Put
 
 T = TypeVar("T")
@@ -79,7 +78,7 @@ class Creation(Write, eq=False):
     options: WriteOptions
     read: Callable[[], Resource]
     managed_already: bool = False
-    template: Template | None = None
+    template: CreationTemplate | None = None
     obj: Resource | None = None
     """The admitted object; it is kept for a retry with another generated name, which needs no other admission."""
     has_generated_name: bool = False
@@ -87,29 +86,25 @@ class Creation(Write, eq=False):
 
     async def draft(self) -> Draft:
         if self.obj is None:
-            self.obj = self._reuse_admitted() or await self._admit_object()
+            self.obj = self._build_from_template() or await self._admit_object()
         return await self.object_writes.draft_creation(self.call, self.obj, self.options)
 
     async def _admit_object(self) -> Resource:
-        object_writes, call = self.object_writes, self.call
+        call = self.call
         obj = await run(self.read, is_long=takes_long(call))
         self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
-        obj = await object_writes.admit_new(call, obj, self.options, managed_already=self.managed_already)
-        if self.template is not None and rows.may_share_admission(obj):
-            self.template.admitted, self.template.first = rows.split_template(obj)
-            self.template.warnings = list(call.warnings)
+        obj = await self.object_writes.admit_new(call, obj, self.options, managed_already=self.managed_already)
+        if self.template is not None:
+            self.template.keep(obj, call.warnings)
         return obj
 
-    def _reuse_admitted(self) -> Resource | None:
-        """Return a copy of the object first admitted for the batch, with this write's own values; else None."""
-        template, row = self.template, self.call.request.row
-        if template is None or template.admitted is None or row is None or not rows.is_valid_row(row):
-            return None
-        self.call.warn(*template.warnings)
-        self.has_generated_name = not row.name
-        created = template.first.creation_timestamp
-        obj = pipeline.create_from_template(template.admitted, replace(row, creation_timestamp=created))
-        self.context.guard(self.call.request.user, obj, None, "")
+    def _build_from_template(self) -> Resource | None:
+        """Return the object built from the one first admitted for the batch; None if it needs full admission."""
+        row = self.call.request.row
+        obj = self.template.build_object(self.call) if self.template is not None else None
+        if obj is not None and row is not None:
+            self.has_generated_name = not row.name
+            self.context.guard(self.call.request.user, obj, None, "")
         return obj
 
     async def retry(self) -> None:
@@ -136,7 +131,7 @@ class Update(Write, eq=False):
     managed_already: bool = False
     view: Projection | None = None
     respond: ResponseMaker | None = None
-    template: Template | None = None
+    template: ChangeTemplate | None = None
     plan: Plan | None = None
 
     @property
@@ -247,7 +242,7 @@ class ObjectWrites:
         self.executor = executor
         self._managers = FieldManagers(context.scheme)
 
-    def create(self, call: Call, template: Template | None = None) -> Write:
+    def create(self, call: Call, template: CreationTemplate | None = None) -> Write:
         options = write_options(call.request, "CreateOptions")
 
         def read() -> Resource:
@@ -259,7 +254,7 @@ class ObjectWrites:
 
         return Creation(self.context, call, self, options, read, template=template)
 
-    def update(self, call: Call, template: Template | None = None) -> Update:
+    def update(self, call: Call, template: ChangeTemplate | None = None) -> Update:
         options = write_options(call.request, "UpdateOptions")
 
         def read() -> Plan:
@@ -278,7 +273,7 @@ class ObjectWrites:
 
         return Update(self.context, call, self, options, read, call.subresource, template=template)
 
-    def patch(self, call: Call, template: Template | None = None) -> Write:
+    def patch(self, call: Call, template: ChangeTemplate | None = None) -> Write:
         is_apply = call.request.content_type == APPLY
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if not is_apply:

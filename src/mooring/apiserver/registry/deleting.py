@@ -28,7 +28,7 @@ from mooring.apiserver.registry.definition_status import mark_for_deletion
 from mooring.apiserver.registry.executor import CommittedWrite, Draft, ResponsePair, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import delete_options
 from mooring.apiserver.registry.reading import Reading
-from mooring.apiserver.registry.templates import ReusedAdmission, Template
+from mooring.apiserver.registry.templates import ChangeTemplate, ReusedAdmission
 from mooring.apiserver.registry.views import make_response, view_for
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
@@ -74,7 +74,7 @@ class Deletion(Write, eq=False):
     read: Callable[[], DeleteOptions]
     is_admitted: bool = False
     """Whether policies and webhooks have already admitted the deletion."""
-    template: Template | None = None
+    template: ChangeTemplate | None = None
     options: DeleteOptions | None = None
 
     async def draft(self) -> Draft:
@@ -237,7 +237,7 @@ class Deleting:
         self._executor = executor
         self._reading = reading
 
-    def delete(self, call: Call, template: Template | None = None) -> Deletion:
+    def delete(self, call: Call, template: ChangeTemplate | None = None) -> Deletion:
         """Return the write that deletes the object a request names; it is executed by the caller."""
         return Deletion(self.context, call, self, partial(delete_options, call.request), template=template)
 

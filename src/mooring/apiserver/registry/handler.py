@@ -7,6 +7,7 @@ Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``ch
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -25,12 +26,13 @@ from mooring.apiserver.registry.executor import Outcome, Write, WriteExecutor, s
 from mooring.apiserver.registry.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
-from mooring.apiserver.registry.templates import Template, make_template
+from mooring.apiserver.registry.templates import ChangeTemplate, CreationTemplate, make_template
 from mooring.apiserver.registry.watching import Watching
 from mooring.store.errors import StoreError
 
 Handler = Callable[[Call], Awaitable[Response]]
-MakeWrite = Callable[[Call, Template | None], Write]
+MakeWrite = Callable[[Call, Any], Write]
+"""A function that makes a verb's write; its second argument is the verb's template, or None."""
 _OPERATIONS = {"create": CREATE, "update": UPDATE, "patch": UPDATE, "delete": DELETE}
 
 
@@ -138,7 +140,7 @@ class Resources:
 
     def _batch_writes(self, batch: Batch, verb: str, calls: Sequence[Call]) -> list[Write]:
         shared = self._shared_template(calls[0], verb)
-        templates = [shared if shared is not None and shared.takes(call.request.row) else None for call in calls]
+        templates: list[Any] = [shared if shared and shared.takes(call.request.row) else None for call in calls]
         make = self._write_maker(batch.routes[0], verb)
         if not batch.deletions:
             return list(map(make, calls, templates))
@@ -152,7 +154,7 @@ class Resources:
     def _write_maker(self, route: ResourceRoute, verb: str) -> MakeWrite:
         return self._writes.get((route.subresource, verb)) or self._writes["", verb]
 
-    def _shared_template(self, call: Call, verb: str) -> Template | None:
+    def _shared_template(self, call: Call, verb: str) -> CreationTemplate | ChangeTemplate | None:
         """Return the state by which a batch's writes reuse one admission; None if each needs its own."""
         shares = {"create": call.subresource == "", "update": call.subresource == "status"}
         if call.request.row is None or not shares.get(verb, True):

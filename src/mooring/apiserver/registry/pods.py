@@ -26,7 +26,7 @@ from mooring.apiserver.registry.deleting import Deleting, check_preconditions
 from mooring.apiserver.registry.executor import Draft, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.stored import Stored
-from mooring.apiserver.registry.templates import Template
+from mooring.apiserver.registry.templates import CreationTemplate
 from mooring.apiserver.registry.views import make_response
 from mooring.constraints import disruption_budgets
 from mooring.store.kv import KeyValue, Put
@@ -117,7 +117,7 @@ class Pods:
         self.kind = context.scheme.hub_of(Binding)
         self.stored = context.stored_kind(context.scheme.hub_of(Pod))
 
-    def bind(self, call: Call, _: Template | None = None) -> Write:
+    def bind(self, call: Call, _: CreationTemplate | None = None) -> Write:
         """Return the write for a Binding to a pod, which the URL or, for `POST bindings`, the body names."""
         return BindingWrite(self._context, call, self, write_options(call.request, "CreateOptions"))
 

@@ -1,25 +1,27 @@
 """Admit one write of a batch in full, and store later writes with the same template by its result.
 
 A batch may contain writes that share JSON (the template), each with its own values (its row): ``api/batch_writes.py``.
-The first is admitted in full. Its stored result, without the row's values (``admission/rows.py``), is cached beside the
-object that it replaced. A later write reuses the result, with its own values filled in, if the object that it replaces
-(if any) is equal except for row values, and all values are valid. Templates are not used if policies or webhooks match,
-a quota counts a changed object, or the JSON itself has a value that differs between rows. Used by ``changes.py`` and
-``deleting.py``; a `Template` lives as long as a request.
+The first is admitted in full; what is stored of it, without the row's values (``admission/rows.py``), is kept.
+`CreationTemplate` builds the new objects of later rows from it. `ChangeTemplate` keeps it beside the object that was
+replaced, and reuses it for objects that equal that one except for row values. Values of rows must be valid. Templates
+are not used if policies or webhooks match, a quota counts a changed object, or the JSON itself has a value that differs
+between rows. Used by ``changes.py`` and ``deleting.py``; a template lives as long as a request.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter, eq
 from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission import rows
+from mooring.admission import pipeline, rows
 from mooring.admission.rows import PodSpecExcerpt, PodWithEncodedSpec
 from mooring.api import codec
 from mooring.api.batch_writes import Row
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages.http import JSON, Request
+from mooring.apiserver.registry.context import Call
 from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 
@@ -30,7 +32,7 @@ _MAX_MISSES = 32
 _WRITTEN_VALUES = ("pod_name_label", "pod_index_label", "zone_label", "pod_ip", "host_ip")
 """The values of a row that a status update writes, besides container ids."""
 _written_values_of = attrgetter(*_WRITTEN_VALUES)
-_placed_values_of = attrgetter(*_WRITTEN_VALUES, "node_name", "target_node", "hostname", "container_ids")
+_PLACED_VALUES = (*_WRITTEN_VALUES, "node_name", "target_node", "hostname", "container_ids")
 _SHARED_PATCHES = frozenset(f"application/{way}+json" for way in ("merge-patch", "strategic-merge-patch"))
 
 
@@ -52,34 +54,59 @@ class _CachedAdmission(msgspec.Struct, frozen=True):
     pattern: tuple[bool, ...]
 
 
-class Template:
-    """The admission results of a batch's first writes, reused for later ones with the same template (JSON)."""
+class _RowTemplate:
+    _placed_values_of = attrgetter(*_PLACED_VALUES)
 
-    def __init__(self, *, keeps_spec: bool, placeholders: Row | None = None, creates: bool = False) -> None:
-        self._keeps_spec = keeps_spec
-        """Whether the writes leave the spec unchanged, and no rule reads more of it than `PodSpecExcerpt` contains."""
+    def __init__(self, placeholders: Row | None) -> None:
         self._placeholders = placeholders
         """Which values the JSON takes from its rows; None if it is a patch or a deletion, which take none."""
-        self._taken = None if placeholders is None else (*map(bool, _placed_values_of(placeholders)),)
-        self._creates = creates
-        self.admitted: Resource | None = None
-        """For creates, the admitted object of the first row without its per-row values."""
-        self.first = Row()
-        """The per-row values of the first row."""
-        self.warnings: list[str] = []
-        self._kept: list[_CachedAdmission] = []
-        self._is_usable = True
-        self._misses = 0
+        self._taken = None if placeholders is None else (*map(bool, self._placed_values_of(placeholders)),)
 
     def takes(self, row: Row | None) -> bool:
         """Return whether a row has exactly the values that the template lacks; if not, its write is admitted alone."""
-        wanted = self._placeholders
-        if row is None or wanted is None:
+        if row is None or self._placeholders is None:
             return True
-        if self._creates and (row.resource_version or bool(row.name) != bool(wanted.name)):
-            return False
-        is_complete = (*map(bool, _placed_values_of(row)),) == self._taken
-        return is_complete and len(row.container_ids) == len(wanted.container_ids)
+        is_complete = (*map(bool, self._placed_values_of(row)),) == self._taken
+        return is_complete and len(row.container_ids) == len(self._placeholders.container_ids)
+
+
+class CreationTemplate(_RowTemplate):
+    """The admitted object of a batch's first create, from which the objects of later rows are built."""
+
+    _placed_values_of = attrgetter(*_PLACED_VALUES, "name")
+    _admitted: Resource | None = None
+    """The first object without its per-row values; None until it is admitted."""
+    _created = ""
+    _warnings: Sequence[str] = ()
+
+    def takes(self, row: Row | None) -> bool:
+        return (row is None or not row.resource_version) and super().takes(row)
+
+    def keep(self, obj: Resource, warnings: Sequence[str]) -> None:
+        """Keep an object that passed full admission, unless a rule derived one of its fields from its row."""
+        if rows.may_share_admission(obj):
+            self._admitted, first = rows.split_template(obj)
+            self._created, self._warnings = first.creation_timestamp, (*warnings,)
+
+    def build_object(self, call: Call) -> Resource | None:
+        """Return the admitted object of a call's row, and warn as for the first; None if it needs full admission."""
+        row = call.request.row
+        if self._admitted is None or row is None or not rows.is_valid_row(row):
+            return None
+        call.warn(*self._warnings)
+        return pipeline.create_from_template(self._admitted, replace(row, creation_timestamp=self._created))
+
+
+class ChangeTemplate(_RowTemplate):
+    """The outcomes of a batch's first updates or deletions, reused for later ones of equal objects."""
+
+    def __init__(self, placeholders: Row | None, *, keeps_spec: bool) -> None:
+        super().__init__(placeholders)
+        self._keeps_spec = keeps_spec
+        """Whether the writes leave the spec unchanged, and no rule reads more of it than `PodSpecExcerpt` contains."""
+        self._kept: list[_CachedAdmission] = []
+        self._is_usable = True
+        self._misses = 0
 
     def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> ReusedAdmission | None:
         """Return what a write would store, if an earlier write of the batch changed an equal object; else None.
@@ -120,18 +147,18 @@ class Template:
         return codec.decode_own(value, PodWithEncodedSpec) if self._keeps_spec else stored.decode(value, 0)
 
 
-def make_template(request: Request, verb: str, subresource: str) -> Template | None:
+def make_template(request: Request, verb: str, subresource: str) -> CreationTemplate | ChangeTemplate | None:
     """Return the template of a batch's rows; None if its JSON has values that differ between them."""
     keeps_spec = subresource == "status"
     if verb == "delete":
-        return Template(keeps_spec=True)
+        return ChangeTemplate(None, keeps_spec=True)
     if verb == "patch":
         may_share = request.content_type in _SHARED_PATCHES and rows.is_patch_of_other_fields(request.body)
-        return Template(keeps_spec=keeps_spec) if may_share else None
+        return ChangeTemplate(None, keeps_spec=keeps_spec) if may_share else None
     placeholders = rows.read_placeholders(request.body) if request.content_type == JSON else None
     if placeholders is None:
         return None
-    return Template(keeps_spec=keeps_spec, placeholders=placeholders, creates=verb == "create")
+    return CreationTemplate(placeholders) if verb == "create" else ChangeTemplate(placeholders, keeps_spec=keeps_spec)
 
 
 def _read_spec(obj: Resource | PodWithEncodedSpec) -> PodSpecExcerpt | None:
