@@ -23,6 +23,7 @@ from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
+from mooring.apiserver.registry.stored import StoredKinds
 from mooring.base.clock import SystemClock
 from mooring.store.memory import MemoryStore
 
@@ -64,7 +65,7 @@ def _config_map(mark: str) -> dict[str, Any]:
 class _Server:
     def __init__(self, store: MemoryStore) -> None:
         self.scheme = Scheme()
-        self.resources = Resources(HandlerContext(store, self.scheme, AdmissionOptions()))
+        self.resources = Resources(HandlerContext(store, StoredKinds(self.scheme), AdmissionOptions()))
         self.definitions = Definitions(store, self.scheme, self.resources, SystemClock())
 
     async def post(self, path: str, body: bytes) -> None:

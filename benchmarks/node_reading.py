@@ -20,6 +20,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
+from mooring.apiserver.registry.stored import StoredKinds
 from mooring.store.memory import MemoryStore
 
 _PODS = 10_000
@@ -73,7 +74,7 @@ async def _measure() -> None:
 class _Cluster:
     def __init__(self, store: MemoryStore) -> None:
         self.scheme = Scheme()
-        self.resources = Resources(HandlerContext(store, self.scheme, AdmissionOptions()))
+        self.resources = Resources(HandlerContext(store, StoredKinds(self.scheme), AdmissionOptions()))
 
     async def list(self, user: UserInfo, selector: str = "") -> float:
         """Milliseconds of processor time, which other work on the machine disturbs less."""

@@ -22,6 +22,7 @@ from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
 from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.decoded_cache import DecodedCache
+from mooring.apiserver.registry.stored import StoredKinds
 from mooring.base.clock import SystemClock
 from mooring.constraints.celenv.authorizer import deny_all
 from mooring.store.memory import MemoryStore
@@ -75,7 +76,7 @@ class _Server:
         self.policies = PolicyStep(store, self.scheme, deny_all, self.metrics, decoded)
         chain = Chain([self.policies], self.metrics)
         self.resources = Resources(
-            HandlerContext(store, self.scheme, AdmissionOptions(), extensions=chain, decoded=decoded)
+            HandlerContext(store, StoredKinds(self.scheme), AdmissionOptions(), extensions=chain, decoded=decoded)
         )
         self.rounds: list[float] = []
 

@@ -27,6 +27,7 @@ from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
 from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.handler import Batch
+from mooring.apiserver.registry.stored import StoredKinds
 from mooring.apiserver.requests.batch import WriteBatches
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
@@ -196,11 +197,10 @@ async def api_caller(
     scheme = scheme or Scheme()
     context = HandlerContext(
         own_store,
-        scheme,
+        StoredKinds(scheme, stored_with_conversion(WebhookCaller(no_addresses))),
         options or AdmissionOptions(),
         clock,
         Tables(),
-        stored_as=stored_with_conversion(WebhookCaller(no_addresses)),
         extensions=extend(own_store, scheme) if extend else None,
     )
     resources = Resources(context)

@@ -52,13 +52,14 @@ from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.api_services import ApiServices
 from mooring.apiserver.registry.connecting import admit_token
-from mooring.apiserver.registry.context import guard_of
 from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower, Objects
 from mooring.apiserver.registry.quota.recount import Recount
 from mooring.apiserver.registry.services import Repair, ServiceAllocation
 from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, find_advertised_address
+from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.write_admission import AccessChecks
 from mooring.apiserver.requests.app import Application
 from mooring.apiserver.requests.flow_control import FlowControl
 from mooring.apiserver.requests.health import Check, Health, check_store
@@ -157,25 +158,23 @@ class ApiServer:
         admission_metrics = AdmissionMetrics(registry)
         policies = PolicyStep(self.store, self.scheme, decide, admission_metrics, decoded)
         webhooks = WebhookStep(self.store, self.scheme, caller, labels, decide, metrics=admission_metrics)
+        checks = (
+            EscalationCheck(self._authorizer),
+            CertificateChecks(self._node_authorizer),
+            PolicyParameterChecks(self.store, self.scheme, self._node_authorizer),
+        )
+        by_kind = {kind: each.check for each in checks for kind in each.kinds}
+        kinds = StoredKinds(self.scheme, stored_with_conversion(caller))
         context = HandlerContext(
             self.store,
-            self.scheme,
+            kinds,
             options,
             clock,
             Tables(),
-            guard=guard_of(
-                (
-                    EscalationCheck(self._authorizer),
-                    CertificateChecks(self._node_authorizer),
-                    PolicyParameterChecks(self.store, self.scheme, self._node_authorizer),
-                ),
-                NodeRestriction(self.store).check,
-            ),
-            create_check=self._node_authorizer.require_create,
-            stored_as=stored_with_conversion(caller),
+            access=AccessChecks(by_kind, NodeRestriction(self.store).check, self._node_authorizer.require_create),
             extensions=Chain([policies, webhooks], admission_metrics),
             decoded=decoded,
-            allocate=lambda context: ServiceAllocation(context, config.services.node_ports),
+            allocation=ServiceAllocation(self.store, kinds, clock, config.services.node_ports),
         )
         resources = Resources(context)
         kubelet_client = partial(self._pki.client, "apiserver-kubelet-client", users.KUBELET_CLIENT)

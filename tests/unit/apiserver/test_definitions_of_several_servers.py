@@ -182,14 +182,14 @@ async def test_a_while_after_a_change_objects_are_shown_as_they_were_written() -
         await api.define(cron_tabs())
         kind = api.scheme.resource("stable.example.com", "v1", "crontabs")
         assert kind is not None
-        first = api.resources.context.stored_kind(kind).current_after
+        first = api.resources.context.kinds.find(kind).current_after
         body = (await api.get(CRD)).body
         properties = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         properties["more"] = {"type": "string", "default": "x"}
         await api.put(CRD, body)
         kind = api.scheme.resource("stable.example.com", "v1", "crontabs")
         assert kind is not None
-        stored = api.resources.context.stored_kind(kind)
+        stored = api.resources.context.kinds.find(kind)
         assert stored.current_after > await api.store.revision() > first
         api.clock.advance(61)
         await settled(lambda: stored.current_after < 2**62)

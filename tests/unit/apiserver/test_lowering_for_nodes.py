@@ -285,7 +285,7 @@ async def test_pods_that_share_a_revision_are_lowered_each_for_itself(api: ApiCa
         await api.post(PODS, constrained(name))
     await api.post(PODS, pod("plain"))
     context = api.resources.context
-    stored = context.stored_kind(context.scheme.hub_of(Pod))
+    stored = context.kinds.find_by_type(Pod)
     kept = [replace(kv, mod_revision=7) for kv in context.store.peek_all(stored.prefix_of("default"))]
     lowering = node_reading.NodeLowering(context.store, context.options, context.decoded)
     shown = [json.loads(kv.value) for kv in lowering.lower_all(stored, "n1", kept)]

@@ -32,8 +32,9 @@ class Cluster:
 
     def __init__(self, api: ApiCaller, network: ServiceNetwork, *, is_shared: bool) -> None:
         self.api = api
-        registry = api.resources.context
-        self.allocation = registry.allocation = ServiceAllocation(registry, network.node_ports)
+        context = api.resources.context
+        allocation = ServiceAllocation(context.store, context.kinds, api.clock, network.node_ports)
+        self.allocation = context.allocation = allocation
         self.repair = Repair(LoopbackClient(api.resources), self.allocation, api.clock, network, is_shared=is_shared)
 
     async def create(self, name: str = "web", **spec: Any) -> Answer:

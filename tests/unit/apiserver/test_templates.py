@@ -204,7 +204,7 @@ async def stored(server: ApiServer, prefix: str, namespace: str) -> list[bytes]:
 
 async def compare_creates(server: ApiServer, kind: Kind, objects: Sequence[Resource]) -> list[Tree]:
     """Create objects as rows of a batch, and one by one in another namespace; return the answers."""
-    prefix = server.app.resources.context.stored_kind(kind).prefix
+    prefix = server.app.resources.context.kinds.find(kind).prefix
     shared = items(kind, objects, SHARED)
     order = [each for item in shared for each in item["rows"]]
     answers = await written(server, *shared)

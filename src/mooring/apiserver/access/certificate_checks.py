@@ -2,7 +2,7 @@
 
 As in Kubernetes, approving or denying needs the verb `approve` on the resource `signers` of that name, writing a
 certificate or a failure needs `sign`, and a ClusterTrustBundle of a signer needs `attest`. Certificates for
-`system:masters` are refused. Called for every written object (`context.Guard`).
+`system:masters` are refused. Called for every written object (`AccessChecks`).
 """
 
 from mooring.api import certificate_requests, errors

@@ -1,7 +1,7 @@
 """Require the right to read the parameters of an admission policy, because its messages can reveal them.
 
 As in Kubernetes, the author of a policy with a `paramKind` needs `get` on all objects of that kind; the author of a
-binding with a `paramRef` needs it on the objects that it names. Called for every written object (`context.Guard`).
+binding with a `paramRef` needs it on the objects that it names. Called for every written object (`AccessChecks`).
 """
 
 from mooring.api import codec, errors, field_errors

@@ -1,7 +1,7 @@
 """Convert custom objects between versions by a conversion webhook.
 
 Stored objects are rendered without waiting. So handlers call `Stored.prepare` first, which sends all objects stored in
-another version to the webhook at once, and caches the results. ``registry/context.py`` gets `stored_with_conversion`.
+another version to the webhook at once, and caches the results. `StoredKinds` gets `stored_with_conversion`.
 The response of a webhook must have as many objects as were sent, in the requested version, with the same name,
 namespace, uid and kind. Of their metadata, only labels and annotations are used.
 """
@@ -22,8 +22,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.extension.webhooks.failures import WebhookError
-from mooring.apiserver.registry.context import StoredAs
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.stored import MakeStored, Stored
 from mooring.base.bounded_cache import BoundedCache
 
 _MAX_CONVERTED = 65_536
@@ -34,7 +33,7 @@ _REVIEWS = ("v1", "v1beta1")
 Tree = dict[str, Any]
 
 
-def stored_with_conversion(caller: WebhookCaller) -> StoredAs:
+def stored_with_conversion(caller: WebhookCaller) -> MakeStored:
     """Return a function that makes a kind's `Stored`: with a conversion webhook if its definition has one."""
 
     def stored_as(scheme: Scheme, kind: Kind) -> Stored:
@@ -72,7 +71,7 @@ class WebhookConvertedStored(Stored):
             for value, tree in zip(part, trees, strict=True):
                 self._converted.put((value, kind), codec.encode(normalize(of_own(tree, kind.type))))
 
-    async def encode_with_webhook(self, obj: Resource) -> bytes:
+    async def encode_by_size(self, obj: Resource, size: int) -> bytes:  # noqa: ARG002 - converted before
         await self.prepare([self.encode(obj, self.hub)], self.storage)
         return self.encode(obj)
 

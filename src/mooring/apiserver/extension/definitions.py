@@ -150,7 +150,7 @@ class Definitions(KindsFollower):
         kinds = kinds_of(definition, revision=_ANY_REVISION if changed else int(definition.metadata.resource_version))
         self._stop_serving(name)
         self._scheme.register(kinds.versions, kinds.storage)
-        self._resources.context.serve(kinds.versions)
+        self._resources.serve(kinds.versions)
         self._served[name] = (state, kinds)
         if changed:
             if waiting := self._late_writes.pop(name, None):
@@ -162,7 +162,7 @@ class Definitions(KindsFollower):
         """Wait until no write by the old schema can run; newer objects then need no pruning when read."""
         await self._clock.sleep(_MAX_REQUEST_SECONDS)
         with suppress(StoreError):
-            self._resources.context.expect_current(kinds.versions, await self._store.revision())
+            self._resources.context.kinds.expect_current(kinds.versions, await self._store.revision())
 
     def _stop_serving(self, name: str) -> None:
         served = self._served.pop(name, None)
@@ -195,7 +195,7 @@ class Definitions(KindsFollower):
         """
         name = known.metadata.name
         try:
-            stored = self._resources.context.stored_kind(self._scheme.hub_of(CustomResourceDefinition))
+            stored = self._resources.context.kinds.find_by_type(CustomResourceDefinition)
             kv = await self._store.get(stored.key("", name))
             if kv is None or (same_revision and str(kv.mod_revision) != known.metadata.resource_version):
                 return False

@@ -6,18 +6,14 @@ terminating object, it deletes the object. Admission determines which fields may
 validated in a thread, so that other requests go on. Read next: ``deleting.py``.
 """
 
-from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
 from mooring.admission import pipeline
 from mooring.admission.accounting.enforcement import UsageChange
-from mooring.admission.strategy import Request
+from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors, field_errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.batch_writes import Row
@@ -29,19 +25,18 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.apiserver.messages.http import Response
-from mooring.apiserver.registry.apply.field_managers import Applier, FieldManagers, Manager, Tree
-from mooring.apiserver.registry.context import Call, HandlerContext
-from mooring.apiserver.registry.executor import CommittedWrite, Draft, Settle, Write, WriteExecutor
+from mooring.apiserver.registry.apply.field_managers import Applier, FieldManagers, Tree
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.context import HandlerContext
+from mooring.apiserver.registry.executor import CommittedWrite, Draft, Settle, Write, respond_to_write
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.stored import check_elements
 from mooring.apiserver.registry.templates import ChangeTemplate, CreationTemplate, ReusedAdmission
+from mooring.apiserver.registry.write_admission import Projection
+from mooring.base.tasks import run_by_size
 from mooring.store.kv import Delete, KeyValue, Put
 
-T = TypeVar("T")
-_LARGE = 50_000
-"""Objects of at least this number of bytes are decoded and validated in a thread."""
-_THREAD = ThreadPoolExecutor(1, "large objects")
 _NAME_ATTEMPTS = 8
 
 EVENT_SECONDS = 3600.0
@@ -50,15 +45,6 @@ APPLY = "application/apply-patch+yaml"
 Change = Callable[[Resource], Resource]
 """A function that returns the new object for the old one, both in the newest version."""
 ResponseMaker = Callable[[CommittedWrite], Awaitable[Response]]
-
-
-class Projection(msgspec.Struct, frozen=True):
-    """Two functions for a subresource of another kind, such as Scale: to read it from its object and write it back."""
-
-    kind: Kind
-    of: Callable[[Resource], Resource]
-    into: Callable[[Resource, Resource | None], None]
-    """Writes a changed projection back into the object."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -74,7 +60,6 @@ class Creation(Write, eq=False):
 
     operation = CREATE
     reads_stored = False
-    object_writes: "ObjectWrites"
     options: WriteOptions
     read: Callable[[], Resource]
     managed_already: bool = False
@@ -87,13 +72,13 @@ class Creation(Write, eq=False):
     async def draft(self) -> Draft:
         if self.obj is None:
             self.obj = self._build_from_template() or await self._admit_object()
-        return await self.object_writes.draft_creation(self.call, self.obj, self.options)
+        return await self._draft_creation(self.obj)
 
     async def _admit_object(self) -> Resource:
         call = self.call
-        obj = await run(self.read, is_long=takes_long(call))
+        obj = await run_by_size(self.read, len(call.request.body))
         self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
-        obj = await self.object_writes.admit_new(call, obj, self.options, managed_already=self.managed_already)
+        obj = await self.context.admission.admit_new(call, obj, self.options, managed_already=self.managed_already)
         if self.template is not None:
             self.template.keep(obj, call.warnings)
         return obj
@@ -104,8 +89,35 @@ class Creation(Write, eq=False):
         obj = self.template.build_object(self.call) if self.template is not None else None
         if obj is not None and row is not None:
             self.has_generated_name = not row.name
-            self.context.guard(self.call.request.user, obj, None, "")
+            self.context.admission.access.check_write(self.call.request.user, obj, None, "")
         return obj
+
+    async def _draft_creation(self, obj: Resource) -> Draft:
+        """Return a draft (not yet committed) that creates an admitted object if its key is free.
+
+        A Service gets its addresses here. In a dry run, raise AlreadyExists if the key is not free.
+        """
+        context, call, options, meta = self.context, self.call, self.options, obj.metadata
+        stored = call.stored
+        settle = await reserve(context, obj, None, options) if isinstance(obj, Service) else None
+        key = stored.key(meta.namespace, meta.name)
+        value = await stored.encode_by_size(obj, len(call.request.body))
+        check_elements(value, stored.hub)
+        name = meta.name
+
+        async def respond(revisions: Sequence[int]) -> Response:
+            written = CommittedWrite(value, revisions[0] if revisions else 0, created=True, metadata=meta)
+            return await respond_to_write(context, call, written)
+
+        if options.dry_run:
+            await context.accounting.check(stored.hub, obj, None)
+            if await context.store.get(key) is not None:
+                if settle is not None:
+                    await settle(False)
+                raise errors.already_exists(call.kind.plural, name, group=call.kind.group)
+            return Draft((), respond, settle=settle, value=value)
+        put = Put(key, value, expect=0, ttl=ttl_of(obj))
+        return Draft((put,), respond, context.accounting.usage_change(stored.hub, obj, None, ""), settle, value)
 
     async def retry(self) -> None:
         self.attempts -= 1
@@ -123,7 +135,6 @@ class Update(Write, eq=False):
     """A write that changes an existing object or, if its plan allows that, creates a missing one."""
 
     operation = UPDATE
-    object_writes: "ObjectWrites"
     options: WriteOptions
     read: Callable[[], Plan]
     part: str
@@ -145,14 +156,14 @@ class Update(Write, eq=False):
         if kv is not None and (reused := self.reuse(kv)) is not None:
             return self.draft_update(kv, reused.value, is_gone=reused.is_gone)
         if self.plan is None:
-            self.plan = await run(self.read, is_long=takes_long(call))
+            self.plan = await run_by_size(self.read, len(call.request.body))
         if kv is not None:
             return await self._admit_change(kv, self.plan.change)
         if self.plan.create is None:
             raise call.not_found()
-        context.create_check(call.request.user, call.kind, call.namespace, call.name)
+        context.admission.access.require_create(call.request.user, call.kind, call.namespace, call.name)
         options, read, managed = self.options, self.plan.create, self.managed_already
-        return await Creation(context, call, self.object_writes, options, read, managed_already=managed).draft()
+        return await Creation(context, call, options, read, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> ReusedAdmission | None:
         """Return what this update would store, if an earlier write of the batch changed an equal object; else None."""
@@ -165,32 +176,32 @@ class Update(Write, eq=False):
         return reused
 
     async def _admit_change(self, kv: KeyValue, change: Change) -> Draft:
-        object_writes, call, part = self.object_writes, self.call, self.part
+        admission, call, part = self.context.admission, self.call, self.part
         if call.stored.needs_webhook:
             await call.stored.prepare([kv.value], call.stored.hub)
-        is_long = takes_long(call, len(kv.value))
+        size = len(call.request.body) + len(kv.value)
 
         def apply_change() -> tuple[Resource, Resource]:
             old = call.stored.decode(kv.value, kv.mod_revision)
             return old, change(old)
 
-        old, new = await run(apply_change, is_long=is_long)
+        old, new = await run_by_size(apply_change, size)
         if (row := call.request.row) is not None:
             new.metadata.uid = row.uid or new.metadata.uid
             new.metadata.resource_version = row.resource_version or new.metadata.resource_version
         check_preconditions(call, new, old)
         keep_managers = self.managed_already or FieldManagers.clear_if_requested(new)
-        new = await object_writes.admit_update(call, new, old, part, self.view, is_long=is_long)
+        new = await admission.admit_update(call, new, old, part, self.view, size=size)
         if not keep_managers:
-            await run(partial(object_writes.record_managers, call, self.options, old, new), is_long=is_long)
+            await run_by_size(partial(admission.record_managers, call, self.options, old, new), size)
         return await self._draft_change(kv, old, new)
 
     async def _draft_change(self, kv: KeyValue, old: Resource, new: Resource) -> Draft:
         context, call, part = self.context, self.call, self.part
         settle = None
         if isinstance(new, Service) and not call.subresource:
-            settle = await self.object_writes.reserve(new, old, self.options)
-        value = await encode_object(call, new, len(kv.value))
+            settle = await reserve(context, new, old, self.options)
+        value = await call.stored.encode_by_size(new, len(call.request.body) + len(kv.value))
         check_elements(value, call.stored.hub)
         if self.options.dry_run:
             await context.accounting.check(call.stored.hub, new, old, part)
@@ -204,7 +215,7 @@ class Update(Write, eq=False):
         if is_gone:
             settle = partial(release, context, new)
             if isinstance(new, Namespace):
-                await context.clear_unserved(new.metadata.name)
+                await delete_unserved(context, new.metadata.name)
         return self.draft_update(kv, value, is_gone=is_gone, charge=charge, settle=settle, ttl=ttl_of(new))
 
     def draft_update(
@@ -229,7 +240,7 @@ class Update(Write, eq=False):
             written = CommittedWrite(value, revisions[0] if revisions else kv.mod_revision)
             if self.respond is not None:
                 return await self.respond(written)
-            return await self.object_writes.executor.respond(self.call, written)
+            return await respond_to_write(self.context, self.call, written)
 
         return Draft(puts, respond, charge, settle, value)
 
@@ -237,10 +248,10 @@ class Update(Write, eq=False):
 class ObjectWrites:
     """Creates the writes for `create`, `update` and `patch` requests of any kind."""
 
-    def __init__(self, context: HandlerContext, executor: WriteExecutor) -> None:
+    def __init__(self, context: HandlerContext) -> None:
         self.context = context
-        self.executor = executor
-        self._managers = FieldManagers(context.scheme)
+        self._scheme = context.kinds.scheme
+        self._managers = context.admission.managers
 
     def create(self, call: Call, template: CreationTemplate | None = None) -> Write:
         options = write_options(call.request, "CreateOptions")
@@ -252,7 +263,7 @@ class ObjectWrites:
                 raise errors.version_on_create()
             return obj
 
-        return Creation(self.context, call, self, options, read, template=template)
+        return Creation(self.context, call, options, read, template=template)
 
     def update(self, call: Call, template: ChangeTemplate | None = None) -> Update:
         options = write_options(call.request, "UpdateOptions")
@@ -268,142 +279,35 @@ class ObjectWrites:
                 _check_name(call, obj)
                 return obj
 
-            may_create = self.context.strategy(call.stored).allow_create_on_update and not call.subresource
+            may_create = strategy_of(call.stored.hub.type).allow_create_on_update and not call.subresource
             return Plan(decode_replacement, decode_named if may_create else None)
 
-        return Update(self.context, call, self, options, read, call.subresource, template=template)
+        return Update(self.context, call, options, read, call.subresource, template=template)
 
     def patch(self, call: Call, template: ChangeTemplate | None = None) -> Write:
         is_apply = call.request.content_type == APPLY
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if not is_apply:
             read = partial(self._read_patch, call, options)
-            return Update(self.context, call, self, options, read, call.subresource, template=template)
+            return Update(self.context, call, options, read, call.subresource, template=template)
 
         def read_applied() -> Plan:
             applier = self.applier(call, options, self.read_config(call, call.kind, options.validation))
             return Plan(applier.change, None if call.subresource else applier.create)
 
-        return Update(self.context, call, self, options, read_applied, call.subresource, managed_already=True)
-
-    async def admit_new(
-        self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
-    ) -> Resource:
-        """Run all of admission on a new object, and record who manages its fields; return it as it will be stored."""
-        context = self.context
-        request = await context.admission_request(call, obj)
-        request.warnings = call.warnings
-
-        def begin() -> None:
-            context.strategy(call.stored).default(obj)
-            if not managed_already and not self._managers.clear_if_requested(obj):
-                # before admission: what it adds has no field manager
-                self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
-            pipeline.begin_create(obj, request, defaulted=True)
-
-        is_long = takes_long(call)
-        await run(begin, is_long=is_long)
-        return await self._admit(call, request, obj, None, "", is_long=is_long)
-
-    async def draft_creation(self, call: Call, obj: Resource, options: WriteOptions) -> Draft:
-        """Return a draft (not yet committed) that creates an admitted object if its key is free.
-
-        A Service gets its addresses here. In a dry run, raise AlreadyExists if the key is not free.
-        """
-        context, stored, meta = self.context, call.stored, obj.metadata
-        settle = await self.reserve(obj, None, options) if isinstance(obj, Service) else None
-        key = stored.key(meta.namespace, meta.name)
-        value = await encode_object(call, obj)
-        check_elements(value, stored.hub)
-        name = meta.name
-
-        async def respond(revisions: Sequence[int]) -> Response:
-            written = CommittedWrite(value, revisions[0] if revisions else 0, created=True, metadata=meta)
-            return await self.executor.respond(call, written)
-
-        if options.dry_run:
-            await context.accounting.check(stored.hub, obj, None)
-            if await context.store.get(key) is not None:
-                if settle is not None:
-                    await settle(False)
-                raise errors.already_exists(call.kind.plural, name, group=call.kind.group)
-            return Draft((), respond, settle=settle, value=value)
-        put = Put(key, value, expect=0, ttl=ttl_of(obj))
-        return Draft((put,), respond, context.accounting.usage_change(stored.hub, obj, None, ""), settle, value)
-
-    async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
-        """Allocate addresses that a Service lacks; return a function to call with the commit's result, or None."""
-        if self.context.allocation is None:
-            return None
-        before = old if isinstance(old, Service) else None
-        return await self.context.allocation.reserve(new, before, dry_run=options.dry_run)
-
-    async def admit_update(
-        self,
-        call: Call,
-        new: Resource,
-        old: Resource,
-        part: str,
-        view: Projection | None = None,
-        *,
-        is_long: bool = False,
-    ) -> Resource:
-        """Run all of admission on a changed object; return it as it will be stored."""
-        request = await self.context.admission_request(call, None if part == "status" else new)
-        request.warnings = call.warnings
-        await run(partial(pipeline.begin_update, new, old, request, part), is_long=is_long)
-        return await self._admit(call, request, new, old, part, view=view, is_long=is_long)
-
-    async def _admit(
-        self,
-        call: Call,
-        request: Request,
-        new: Resource,
-        old: Resource | None,
-        part: str,
-        *,
-        view: Projection | None = None,
-        is_long: bool,
-    ) -> Resource:
-        """Run policies, webhooks and the rest of built-in admission; return the object as it will be stored."""
-        context, operation = self.context, CREATE if old is None else UPDATE
-        if view is None:
-            attributes = context.attributes_of(call, operation, new, old)
-        else:
-            attributes = context.attributes_of(call, operation, view.of(new), old and view.of(old), kind=view.kind)
-        if attributes is not None and view is None:
-            await context.extensions.mutate(
-                attributes, lambda changed: pipeline.mutate_again(changed, old, request, part)
-            )
-            new = attributes.obj or new
-        elif attributes is not None and view is not None:
-            await context.extensions.mutate(attributes, lambda _: None)
-            view.into(new, attributes.obj)
-        if old is None:
-            await run(partial(pipeline.finish_create, new, request), is_long=is_long)
-        else:
-            await run(partial(pipeline.finish_update, new, old, request, part), is_long=is_long)
-        context.guard(call.request.user, new, old, part)
-        if attributes is not None:
-            attributes.replace_object(new if view is None else view.of(new))
-            attributes.name = new.metadata.name
-            await context.extensions.validate(attributes)
-        return new
-
-    def record_managers(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
-        """Update `metadata.managedFields` of `new` for the fields that a request changed."""
-        self._managers.update(call.kind, old, new, self._field_manager_of(call, options))
+        return Update(self.context, call, options, read_applied, call.subresource, managed_already=True)
 
     def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
         """Return the configuration in an apply's body; raise BadRequest if it is malformed."""
         return self._managers.read_config(call.request.body, kind, call.namespace, call.name, validation)
 
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
-        return Applier(self._managers, call.kind, config, self._field_manager_of(call, options), force=options.force)
+        manager = self.context.admission.field_manager_of(call, options)
+        return Applier(self._managers, call.kind, config, manager, force=options.force)
 
     def _read_patch(self, call: Call, options: WriteOptions) -> Plan:
         """Return the change that a patch of any format makes; raise BadRequest if it is malformed."""
-        scheme, patcher = self.context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
+        scheme, patcher = self._scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
         def apply_patch(old: Resource) -> Resource:
             names_no_field_set = b"fieldsV1" not in call.request.body
@@ -434,30 +338,7 @@ class ObjectWrites:
         if decoded.warnings:
             call.warn(*decoded.warnings)
         hub = call.stored.hub
-        return decoded.object if hub is call.kind else self.context.scheme.convert(decoded.object, hub)
-
-    def _field_manager_of(self, call: Call, options: WriteOptions) -> Manager:
-        return Manager(options.manager, call.subresource, self.context.clock.now())
-
-
-def takes_long(call: Call, more: int = 0) -> bool:
-    """Return whether an object is large enough to be decoded in a thread; `more` is the stored object's size."""
-    return len(call.request.body) + more > _LARGE
-
-
-async def encode_object(call: Call, obj: Resource, more: int = 0) -> bytes:
-    """Return an admitted object as JSON to store."""
-    if call.stored.needs_webhook:
-        return await call.stored.encode_with_webhook(obj)
-    return await run(partial(call.stored.encode, obj), is_long=takes_long(call, more))
-
-
-async def run(work: Callable[[], T], *, is_long: bool) -> T:
-    """Call a function: directly or, with `is_long`, in the one worker thread, so that other requests go on."""
-    if not is_long:
-        return work()
-    context = copy_context()  # of the budget of a validation
-    return await get_running_loop().run_in_executor(_THREAD, context.run, work)
+        return decoded.object if hub is call.kind else self._scheme.convert(decoded.object, hub)
 
 
 def _undecodable_patch_error(why: str) -> errors.StatusError:
@@ -504,3 +385,21 @@ async def release(context: HandlerContext, deleted: Resource, is_written: bool) 
     """Release the addresses and ports of a Service after its deletion was stored (`is_written`)."""
     if is_written and context.allocation is not None and isinstance(deleted, Service):
         await context.allocation.release(deleted)
+
+
+async def reserve(context: HandlerContext, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
+    """Allocate addresses that a Service lacks; return a function to call with the commit's result, or None."""
+    if context.allocation is None:
+        return None
+    before = old if isinstance(old, Service) else None
+    return await context.allocation.reserve(new, before, dry_run=options.dry_run)
+
+
+async def delete_unserved(context: HandlerContext, namespace: str) -> None:
+    """Delete objects in a deleted namespace whose kinds this server does not serve.
+
+    An emulated older version may lack their kinds, and a new namespace of the same name must not contain them.
+    """
+    for stored in context.kinds.unserved:
+        page = await context.store.range(stored.prefix_of(namespace))
+        await context.store.write_all([Delete(kv.key) for kv in page.items])

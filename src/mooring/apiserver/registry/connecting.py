@@ -11,7 +11,8 @@ from mooring.api.admissionregistration_v1 import CONNECT, CREATE
 from mooring.api.authentication_v1 import TokenRequest
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import ResourceRoute
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.context import HandlerContext
 
 _FLAGS = ("stdin", "stdout", "stderr", "tty")
 
@@ -19,11 +20,11 @@ _FLAGS = ("stdin", "stdout", "stderr", "tty")
 async def admit_connection(context: HandlerContext, request: Request, route: ResourceRoute) -> None:
     """Have policies and webhooks admit CONNECT requests (logs are none); raise the error of a refusal."""
     subresource = route.kind.subresource(route.subresource)
-    if context.extensions.is_idle or subresource is None or not subresource.kind:
+    if context.admission.extensions.is_idle or subresource is None or not subresource.kind:
         return
     options = {"kind": subresource.kind, "apiVersion": route.kind.api_version, **_connect_options(request, route)}
     attributes = Attributes(
-        scheme=context.scheme,
+        scheme=context.kinds.scheme,
         operation=CONNECT,
         resource_kind=route.kind,
         kind=GroupVersionKind(route.kind.group, route.kind.version, subresource.kind),
@@ -35,15 +36,15 @@ async def admit_connection(context: HandlerContext, request: Request, route: Res
         connect_options=options,
         audit_annotations=request.audit_annotations,
     )
-    await context.extensions.admit(attributes)
+    await context.admission.extensions.admit(attributes)
 
 
 async def admit_token(context: HandlerContext, request: Request, route: ResourceRoute, wanted: TokenRequest) -> None:
     """Have policies and webhooks admit the creation of a service account's token; raise the error of a refusal."""
-    stored, kind = context.stored_kind(route.kind), context.scheme.kind(wanted.api_version, wanted.kind)
+    stored, kind = context.kinds.find(route.kind), context.kinds.scheme.kind(wanted.api_version, wanted.kind)
     accepted = request.negotiate_format()
     call = Call(request, route.kind, stored, route.namespace, route.name, route.subresource, accepted)
-    await context.admit(call, CREATE, wanted, None, kind=kind)
+    await context.admission.admit(call, CREATE, wanted, None, kind=kind)
 
 
 def _connect_options(request: Request, route: ResourceRoute) -> dict[str, Any]:

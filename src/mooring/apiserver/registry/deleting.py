@@ -22,14 +22,16 @@ from mooring.api.meta_v1 import DeleteOptions, ListMeta, Resource, Status, Statu
 from mooring.api.response_limits import add_warning
 from mooring.api.states import has_ended
 from mooring.apiserver.messages.http import Accepted, Request, Response
-from mooring.apiserver.registry.changes import Update, encode_object, is_deletable, release, run, takes_long
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.changes import Update, delete_unserved, is_deletable, release
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.definition_status import mark_for_deletion
 from mooring.apiserver.registry.executor import CommittedWrite, Draft, ResponsePair, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import delete_options
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.templates import ChangeTemplate, ReusedAdmission
 from mooring.apiserver.registry.views import make_response, view_for
+from mooring.base.tasks import run_by_size
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -108,9 +110,9 @@ class Deletion(Write, eq=False):
         context, deleting, call, stored = self.context, self.deleting, self.call, self.call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
-        is_long = takes_long(call, len(kv.value))
-        obj = await run(partial(stored.decode, kv.value, kv.mod_revision), is_long=is_long)
-        context.guard(call.request.user, None, obj, call.subresource)
+        size = len(call.request.body) + len(kv.value)
+        obj = await run_by_size(partial(stored.decode, kv.value, kv.mod_revision), size)
+        context.admission.access.check_write(call.request.user, None, obj, call.subresource)
         check_preconditions(call, obj, options)
         if isinstance(obj, Job) and options.propagation_policy is None and options.orphan_dependents is None:
             add_warning(call.warnings, _PODS_STAY)
@@ -118,14 +120,14 @@ class Deletion(Write, eq=False):
             await deleting.admit(call, obj, options)
         before = replace(obj, metadata=replace(obj.metadata))
         is_gone = not deleting.mark_terminating(obj, options)
-        value = kv.value if is_gone else await encode_object(call, obj, len(kv.value))
+        value = kv.value if is_gone else await stored.encode_by_size(obj, size)
         if is_gone and not options.dry_run and isinstance(obj, Namespace):
-            await context.clear_unserved(call.name)
+            await delete_unserved(context, call.name)
         charge = context.accounting.usage_change(stored.hub, None, before, "") if is_gone else None
         if self.template is not None and charge is None and not call.warnings and _may_repeat(options, call.request):
             self.template.keep(stored, kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
-            value = await encode_object(call, obj, len(kv.value))  # the response shows the mark
+            value = await stored.encode_by_size(obj, size)  # the response shows the mark
         if options.dry_run or not is_gone:
             is_changed = value != kv.value and not options.dry_run
             put = Put(kv.key, value, expect=kv.mod_revision) if is_changed else None
@@ -206,7 +208,7 @@ class LastUpdate(Write, eq=False):
         """Delete the object after its update was committed; return both responses."""
         done = cast("Response", await first.respond(revisions))
         try:
-            return ResponsePair(done, await self.update.object_writes.executor.execute_one(self.deletion))
+            return ResponsePair(done, await WriteExecutor(self.context).execute_one(self.deletion))
         except errors.StatusError as error:
             return ResponsePair(done, error)
 
@@ -288,7 +290,7 @@ class Deleting:
 
     async def delete_all(self, kind: Kind) -> bool:
         """Delete all objects of a terminating definition's kind; return whether none remains."""
-        stored = self.context.stored_kind(kind)
+        stored = self.context.kinds.find(kind)
         call = Call(Request(method="DELETE", path=""), kind, stored, "", "", "", Accepted())
         found = (await self.context.store.range(stored.prefix)).items
         await self._delete_each(call, found, DeleteOptions(), is_admitted=True)
@@ -296,10 +298,10 @@ class Deleting:
 
     async def admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
         """Have policies and webhooks admit a deletion; raise the error of a refusal."""
-        if self.context.extensions.is_idle:
+        if self.context.admission.extensions.is_idle:
             return
         tree = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
-        await self.context.admit(call, DELETE, None, obj, options=tree)
+        await self.context.admission.admit(call, DELETE, None, obj, options=tree)
 
     def mark_terminating(self, obj: Resource, options: DeleteOptions) -> bool:
         """Set an object's deletion timestamp and finalizers; return whether it must remain until these are done."""

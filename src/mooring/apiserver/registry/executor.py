@@ -19,7 +19,8 @@ from mooring.api import codec, errors
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.messages.http import Response
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.views import make_response, view_for
 from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
@@ -88,7 +89,7 @@ class Write(msgspec.Struct, eq=False):
     @property
     def is_extended(self) -> bool:
         """Return whether policies or webhooks may match; if so, a batch's writes are prepared concurrently."""
-        return self.context.may_match_extensions(self.call, self.operation)
+        return self.context.admission.may_match_extensions(self.call, self.operation)
 
     async def draft(self) -> Draft:
         """Read, change and admit the object; return the store operations, not yet committed. Raise a `StatusError`."""
@@ -220,14 +221,16 @@ class WriteExecutor:
             return error
         return [outcome.revision] if isinstance(outcome, Event) else None
 
-    async def respond(self, call: Call, written: CommittedWrite) -> Response:
-        """Return the response to a create or update: the stored object, or less if the client wants less."""
-        if call.request.omit_body:
-            return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
-        if call.stored.needs_webhook:
-            await call.stored.prepare([written.value], call.kind)
-        if call.accepted.shown_as:
-            body = view_for(self._context, call).object(written.value, written.revision)
-        else:
-            body = self._context.renderer_for(call).render(written.value, written.revision, call.kind)
-        return make_response(call, body, 201 if written.created else 200)
+
+async def respond_to_write(context: HandlerContext, call: Call, written: CommittedWrite) -> Response:
+    """Return the response to a create or update: the stored object, or less if the client wants less."""
+    if call.request.omit_body:
+        return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
+    if call.stored.needs_webhook:
+        await call.stored.prepare([written.value], call.kind)
+    if call.accepted.shown_as:
+        body = view_for(context, call).object(written.value, written.revision)
+    else:
+        renderer = context.node_lowering.renderer_for(call.request, call.stored)
+        body = renderer.render(written.value, written.revision, call.kind)
+    return make_response(call, body, 201 if written.created else 200)

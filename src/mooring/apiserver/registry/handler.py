@@ -1,6 +1,6 @@
 """Dispatches requests for objects by verb and subresource: `requests/app.py` calls `Resources.handle`.
 
-    resources = Resources(HandlerContext(store, scheme, options, clock))
+    resources = Resources(HandlerContext(store, StoredKinds(scheme), options, clock))
     response = await resources.handle(request, route)
 
 Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``changes.py``, ``watching.py``.
@@ -12,15 +12,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from mooring.admission.registry import register, unregister
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
 from mooring.api.apiextensions_v1 import TERMINATING, holds
 from mooring.api.kinds import Kind
+from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
+from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.changes import ObjectWrites
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, LastUpdate
 from mooring.apiserver.registry.executor import Outcome, Write, WriteExecutor, status_of
 from mooring.apiserver.registry.pods import Pods
@@ -51,11 +54,11 @@ class Resources:
     def __init__(self, context: HandlerContext) -> None:
         self.context = context
         reading, self._executor = Reading(self.context), WriteExecutor(self.context)
-        self._object_writes = object_writes = ObjectWrites(self.context, self._executor)
+        self._object_writes = object_writes = ObjectWrites(self.context)
         self._deleting = deleting = Deleting(self.context, self._executor, reading)
         self._watching = Watching(self.context)
         self._pods = Pods(self.context, self._executor, deleting)
-        scaling = Scaling(self.context, object_writes)
+        scaling = Scaling(self.context, self._executor, object_writes)
         self._writes: dict[tuple[str, str], MakeWrite] = {
             ("", "create"): object_writes.create,
             ("", "update"): object_writes.update,
@@ -75,10 +78,22 @@ class Resources:
             ("scale", "patch"): scaling.patch,
         }
 
+    def serve(self, kinds: Iterable[Kind]) -> None:
+        """Start serving all versions of a custom kind; they must be in the scheme."""
+        from mooring.admission.custom.strategy import CustomStrategy  # noqa: PLC0415 - most servers never need it
+
+        kinds = tuple(kinds)
+        self.context.kinds.add_custom(kinds)
+        for kind in kinds:
+            register(CustomStrategy(kind))
+        self.context.accounting.recount("")
+
     def stop_serving(self, kinds: Iterable[Kind]) -> None:
         """Stop serving the versions of a custom kind, and end the watches of its objects."""
         kinds = tuple(kinds)
-        self.context.stop_serving(kinds)
+        self.context.kinds.remove_custom(kinds)
+        for kind in kinds:
+            unregister(kind.type)
         self._watching.end_watches_of(kinds)
 
     async def delete_all(self, kind: Kind) -> bool:
@@ -100,9 +115,9 @@ class Resources:
             self._check_verb(route, verb)
             accepted = _response_format(request, kind)
             is_binding = kind is self._pods.kind  # `POST bindings`, which binds the pod that the body names
-            stored = self._pods.stored if is_binding else self.context.stored_kind(kind)
+            stored = self._pods.stored if is_binding else self.context.kinds.find(kind)
             call = Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
-            if warning := self.context.scheme.deprecation_warning(kind):
+            if warning := self.context.kinds.scheme.deprecation_warning(kind):
                 call.warn(warning)
             handler = self._handlers.get((route.subresource, verb)) or self._handlers.get(("", verb))
             try:
@@ -125,7 +140,7 @@ class Resources:
         creates_no_object = verb == "create" and bool(first.subresource)  # such as a token
         if is_special or (creates_no_object and place not in self._writes):
             return None
-        if not kind.stored or self.context.scheme.deprecation_warning(kind):
+        if not kind.stored or self.context.kinds.scheme.deprecation_warning(kind):
             return None
         self._check_verb(first, verb)
         calls = self._build_calls(batch.requests, batch.routes)
@@ -155,17 +170,23 @@ class Resources:
         return self._writes.get((route.subresource, verb)) or self._writes["", verb]
 
     def _shared_template(self, call: Call, verb: str) -> CreationTemplate | ChangeTemplate | None:
-        """Return the state by which a batch's writes reuse one admission; None if each needs its own."""
+        """Return the state by which a batch's writes reuse one admission; None if each needs its own.
+
+        Only pods share one, and only if no policy, webhook or quota must see each.
+        """
+        context, operation = self.context, _OPERATIONS[verb]
         shares = {"create": call.subresource == "", "update": call.subresource == "status"}
-        if call.request.row is None or not shares.get(verb, True):
+        if call.request.row is None or not shares.get(verb, True) or users.NODES in call.request.user.groups:
             return None
-        if not self.context.may_share_admission(call, _OPERATIONS[verb]):
+        if call.kind is not self._pods.stored.hub or context.admission.may_match_extensions(call, operation):
+            return None
+        if operation != CREATE and not context.accounting.has_no_quotas(call.namespace):
             return None
         return make_template(call.request, verb, call.subresource)
 
     def _build_calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute]) -> list[Call]:
         kind = routes[0].kind
-        stored, accepted = self.context.stored_kind(kind), _response_format(requests[0], kind)
+        stored, accepted = self.context.kinds.find(kind), _response_format(requests[0], kind)
         return [
             Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             for request, route in zip(requests, routes, strict=True)

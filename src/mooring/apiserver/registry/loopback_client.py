@@ -23,8 +23,8 @@ class LoopbackClient:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         context = resources.context
-        self._scheme = context.scheme
-        objects = Objects(context.store, context.scheme)
+        self._scheme = context.kinds.scheme
+        objects = Objects(context.store, self._scheme)
         self.get, self.list = objects.get, objects.list
 
     async def create(self, obj: Resource) -> None:

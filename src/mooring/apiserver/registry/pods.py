@@ -20,14 +20,16 @@ from mooring.api.meta_v1 import DeleteOptions, Status, StatusCause
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
 from mooring.api.states import has_ended, is_ready
 from mooring.apiserver.messages.http import Response
-from mooring.apiserver.registry.changes import run, takes_long
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, check_preconditions
 from mooring.apiserver.registry.executor import Draft, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
+from mooring.apiserver.registry.reading import find_named
 from mooring.apiserver.registry.stored import Stored
 from mooring.apiserver.registry.templates import CreationTemplate
 from mooring.apiserver.registry.views import make_response
+from mooring.base.tasks import run_by_size
 from mooring.constraints import disruption_budgets
 from mooring.store.kv import KeyValue, Put
 
@@ -57,7 +59,7 @@ class BindingWrite(Write, eq=False):
             return stored.encode(bind(stored.decode_as(Pod, kv), binding, now, labels))
 
         now, labels = context.clock.now(), self.pods.node_topology_labels(binding)
-        value = await run(bound, is_long=takes_long(call, len(kv.value)))
+        value = await run_by_size(bound, len(call.request.body) + len(kv.value))
         puts = () if self.options.dry_run else (Put(kv.key, value, expect=kv.mod_revision),)
         return Draft(puts, partial(_respond, call))
 
@@ -93,7 +95,7 @@ class _TargetMark(_Disruption, eq=False):
 
     async def draft(self) -> Draft:
         call = self.call
-        kv = await self.context.find(call)
+        kv = await find_named(self.context.store, call)
         pod = await self.pods.decode(call, kv)
         condition = PodCondition(
             type="DisruptionTarget",
@@ -103,7 +105,7 @@ class _TargetMark(_Disruption, eq=False):
             last_transition_time=times.to_seconds(self.context.clock.now()),
         )
         pod.status.conditions = [*(each for each in pod.status.conditions if each.type != condition.type), condition]
-        value = await run(partial(call.stored.encode, pod), is_long=takes_long(call, len(kv.value)))
+        value = await call.stored.encode_by_size(pod, len(kv.value))
         return Draft((Put(kv.key, value, expect=kv.mod_revision),), partial(_respond, call))
 
 
@@ -114,8 +116,9 @@ class Pods:
         self._context = context
         self._executor = executor
         self._deleting = deleting
-        self.kind = context.scheme.hub_of(Binding)
-        self.stored = context.stored_kind(context.scheme.hub_of(Pod))
+        self._scheme = context.kinds.scheme
+        self.kind = self._scheme.hub_of(Binding)
+        self.stored = context.kinds.find_by_type(Pod)
 
     def bind(self, call: Call, _: CreationTemplate | None = None) -> Write:
         """Return the write for a Binding to a pod, which the URL or, for `POST bindings`, the body names."""
@@ -135,7 +138,7 @@ class Pods:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         meta.name, meta.namespace = call.name or meta.name, call.namespace
-        await self._context.admit(call, CREATE, binding, None, kind=self.kind)
+        await self._context.admission.admit(call, CREATE, binding, None, kind=self.kind)
         return binding
 
     async def evict(self, call: Call) -> Response:
@@ -146,10 +149,11 @@ class Pods:
         options.dry_run = ["All"] if dry_run else []
         eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
         # Policies and webhooks see the eviction, but not the deletion that follows.
-        await self._context.admit(call, CREATE, eviction, None, kind=self._context.scheme.hub_of(Eviction))
-        kv = await self._context.find(call)
+        await self._context.admission.admit(call, CREATE, eviction, None, kind=self._scheme.hub_of(Eviction))
+        kv = await find_named(self._context.store, call)
         pod = await self.decode(call, kv)
-        self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
+        # before a budget is touched
+        self._context.admission.access.check_write(call.request.user, None, pod, call.subresource)
         check_preconditions(call, pod, options)
         if options.preconditions is not None:
             options.preconditions.resource_version = None  # the condition below changes it
@@ -168,17 +172,17 @@ class Pods:
 
     def _read_eviction(self, call: Call) -> Eviction:
         eviction = read_body(call.request, Eviction, "Eviction", "policy/v1", FieldValidation.WARN).object
-        kind = self._context.scheme.hub_of(Eviction)
+        kind = self._scheme.hub_of(Eviction)
         check_type(eviction, kind)
         if eviction.metadata.name not in {"", call.name}:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         return eviction
 
     async def decode(self, call: Call, kv: KeyValue) -> Pod:
-        return await run(partial(call.stored.decode_as, Pod, kv), is_long=takes_long(call, len(kv.value)))
+        return await run_by_size(partial(call.stored.decode_as, Pod, kv), len(kv.value))
 
     async def budget_of(self, pod: Pod) -> tuple[KeyValue, Stored, PodDisruptionBudget] | None:
-        stored = self._context.stored_kind(self._context.scheme.hub_of(PodDisruptionBudget))
+        stored = self._context.kinds.find_by_type(PodDisruptionBudget)
         found = []
         for kv in (await self._context.store.range(stored.prefix_of(pod.metadata.namespace))).items:
             budget = stored.decode(kv.value, kv.mod_revision)

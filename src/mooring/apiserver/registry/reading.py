@@ -10,12 +10,13 @@ from mooring.api.meta_v1 import ListMeta, StatusCause
 from mooring.api.resource_version import ListVersion, ResourceVersionError
 from mooring.apiserver.messages.http import PROTOBUF, YAML, Request, Response
 from mooring.apiserver.output.formats import flow_yaml, is_too_long
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
 from mooring.apiserver.registry.selection import Selection
 from mooring.apiserver.registry.views import make_body, make_response, view_for
 from mooring.store.errors import Compacted, FutureRevision
-from mooring.store.kv import KeyValue
+from mooring.store.kv import KeyValue, Store
 
 _MAX_LIMIT = 2**31
 _SCAN = 500
@@ -54,7 +55,7 @@ class Reading:
 
     async def get(self, call: Call) -> Response:
         wanted = parse_version(call.request.parameter("resourceVersion"))
-        kv = await self._context.find(call)
+        kv = await find_named(self._context.store, call)
         await self._check_not_in_the_future(wanted)
         return make_response(call, view_for(self._context, call).object(kv.value, kv.mod_revision))
 
@@ -141,6 +142,17 @@ class Reading:
             current = await self._context.store.revision()
             if wanted > current:
                 raise too_large_version(wanted, current)
+
+
+async def find_named(store: Store, call: Call) -> KeyValue:
+    """Return the stored object (key, bytes, revision) that a request names; raise NotFound if there is none."""
+    await store.revision()
+    kv = store.peek(call.stored.key(call.namespace, call.name))
+    if kv is None:
+        raise call.not_found()
+    if call.stored.needs_webhook:
+        await call.stored.prepare([kv.value], call.stored.hub)
+    return kv
 
 
 def check_list_options(request: Request, token: str, *, watch: bool = False) -> bool | None:

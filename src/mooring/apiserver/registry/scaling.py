@@ -14,12 +14,15 @@ from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.messages.http import Response
-from mooring.apiserver.registry.changes import APPLY, Change, ObjectWrites, Plan, Projection, Update
-from mooring.apiserver.registry.context import Call, HandlerContext
-from mooring.apiserver.registry.executor import CommittedWrite
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.changes import APPLY, Change, ObjectWrites, Plan, Update
+from mooring.apiserver.registry.context import HandlerContext
+from mooring.apiserver.registry.executor import CommittedWrite, WriteExecutor
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
+from mooring.apiserver.registry.reading import find_named
 from mooring.apiserver.registry.views import make_response
+from mooring.apiserver.registry.write_admission import Projection
 
 _GROUP, _VERSION = "autoscaling", "v1"
 _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
@@ -28,13 +31,14 @@ _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
 class Scaling:
     """Handles `get`, `update` and `patch` of the subresource `scale`, which has one form for all kinds."""
 
-    def __init__(self, context: HandlerContext, object_writes: ObjectWrites) -> None:
+    def __init__(self, context: HandlerContext, executor: WriteExecutor, object_writes: ObjectWrites) -> None:
         self._context = context
+        self._executor = executor
         self._object_writes = object_writes
-        self._kind = context.scheme.hub_of(Scale)
+        self._kind = context.kinds.scheme.hub_of(Scale)
 
     async def get(self, call: Call) -> Response:
-        kv = await self._context.find(call)
+        kv = await find_named(self._context.store, call)
         obj, paths = call.stored.decode(kv.value, kv.mod_revision), _scale_paths(call.kind)
         if isinstance(obj, Dynamic) and paths and value_at(obj.content, paths.spec_replicas_path) is None:
             raise errors.internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
@@ -104,17 +108,9 @@ class Scaling:
             return make_response(call, codec.encode(scale_of(obj, paths)))
 
         write = Update(
-            self._context,
-            call,
-            self._object_writes,
-            options,
-            lambda: Plan(change),
-            "",
-            managed_already,
-            view=view,
-            respond=answer,
+            self._context, call, options, lambda: Plan(change), "", managed_already, view=view, respond=answer
         )
-        return await self._object_writes.executor.execute_one(write)
+        return await self._executor.execute_one(write)
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None) -> Scale:

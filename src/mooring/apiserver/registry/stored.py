@@ -5,7 +5,8 @@ A value is the JSON of an object in the storage version of its kind (``output/js
 decoding them; versions with other fields are converted once for each value.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from mooring.api import codec, errors
@@ -16,6 +17,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.output import json_bytes
 from mooring.base.bounded_cache import BoundedCache
+from mooring.base.tasks import run_by_size
 from mooring.store.kv import KeyValue
 
 R = TypeVar("R", bound=Resource)
@@ -68,9 +70,9 @@ class Stored:
     async def prepare(self, values: Iterable[bytes], kind: Kind) -> None:
         """Convert objects before `decode` or `render` are called; does nothing without a conversion webhook."""
 
-    async def encode_with_webhook(self, obj: Resource) -> bytes:
-        """Return an object's stored JSON, calling the conversion webhook if its kind has one."""
-        return self.encode(obj)
+    async def encode_by_size(self, obj: Resource, size: int) -> bytes:
+        """Return an object's stored JSON: from a thread if large, by the conversion webhook if its kind has one."""
+        return await run_by_size(partial(self.encode, obj), size)
 
     def encode(self, obj: Resource, version: Kind | None = None) -> bytes:
         """Return the JSON of an object of the newest version as it is stored, or would be in another version."""
@@ -147,3 +149,48 @@ class Stored:
             found = codec.encode(self._scheme.convert(obj, kind))
             self._converted.put((value, kind), found)
         return found
+
+
+MakeStored = Callable[[Scheme, Kind], Stored]
+"""A function that makes a custom kind's `Stored`; ``extension/converting.py`` has one for webhooks."""
+
+
+class StoredKinds:
+    """The `Stored` of each kind: of all built-in kinds, and of the custom kinds that are served."""
+
+    def __init__(self, scheme: Scheme, make_custom: MakeStored = Stored) -> None:
+        self.scheme = scheme
+        self._make_custom = make_custom
+        self._built_in = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
+        self._custom: dict[Kind, Stored] = {}
+        self.unserved = [
+            stored
+            for stored in self._built_in.values()
+            if stored.hub.namespaced and not any(map(scheme.is_served, scheme.family(stored.hub)))
+        ]
+        """The namespaced kinds that this server does not serve, as it emulates a version without them."""
+
+    def find(self, kind: Kind) -> Stored:
+        return self._custom[kind] if kind.custom else self._built_in[kind.family]
+
+    def find_by_type(self, object_type: type[Resource]) -> Stored:
+        return self._built_in[self.scheme.hub_of(object_type).family]
+
+    def list_all(self) -> Iterable[Stored]:
+        """Return the `Stored` of each kind; the versions of a kind have one in common."""
+        custom = {stored.prefix: stored for stored in self._custom.values()}
+        return (*self._built_in.values(), *custom.values())
+
+    def add_custom(self, kinds: Iterable[Kind]) -> None:
+        for kind in kinds:
+            self._custom[kind] = self._make_custom(self.scheme, kind)
+
+    def remove_custom(self, kinds: Iterable[Kind]) -> None:
+        for kind in kinds:
+            self._custom.pop(kind, None)
+
+    def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
+        """Record that custom objects written after a revision conform to the schema: no pruning on reads."""
+        for kind in kinds:
+            if kind in self._custom:
+                self._custom[kind].current_after = after

@@ -21,7 +21,7 @@ from mooring.api import codec
 from mooring.api.batch_writes import Row
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages.http import JSON, Request
-from mooring.apiserver.registry.context import Call
+from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 

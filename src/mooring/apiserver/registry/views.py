@@ -21,7 +21,8 @@ from mooring.apiserver.output.formats import format_json
 from mooring.apiserver.output.json_bytes import Pieces
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.output.tables.row import Ages
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.lowering_for_nodes import Renderer
 from mooring.apiserver.registry.stored import Stored
 from mooring.base.clock import Clock
@@ -212,7 +213,7 @@ class TableView(View):
 
 def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> View:
     """Return the renderer for the form that the Accept header names; raise NotAcceptable for an unknown form."""
-    stored, accepted = context.renderer_for(call), call.accepted
+    stored, accepted = context.node_lowering.renderer_for(call.request, call.stored), call.accepted
     frame = protobuf_output.encode_watch_event if accepted.format == "protobuf" else json_bytes.make_watch_event
     match accepted.shown_as:
         case "":

@@ -19,7 +19,8 @@ from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
 from mooring.apiserver.messages.http import Pushed, Response, Sink
 from mooring.apiserver.output.protobuf import WATCH_TYPE
-from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.call import Call
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
 from mooring.apiserver.registry.reading import check_list_options, parse_version, too_large_version
 from mooring.apiserver.registry.selection import Selection

@@ -1,6 +1,6 @@
 """NodeRestriction: restricts which fields and objects a node may write, by Kubernetes' rules.
 
-Called for every object that is written or deleted (`context.Guard`). Users that are not nodes pass.
+Called for every object that is written or deleted (`AccessChecks`). Users that are not nodes pass.
 """
 
 from collections.abc import Mapping, Set

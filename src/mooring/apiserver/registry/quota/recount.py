@@ -40,7 +40,7 @@ class Recount:
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
         self._store = context.store
-        self._stored = context.stored_quotas
+        self._stored = context.kinds.find_by_type(ResourceQuota)
         self._clock = context.clock
         self._due: dict[str, float] = {}
         """When to count which quotas, by key."""
@@ -154,7 +154,7 @@ class Recount:
 
     def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator[Any], Stored]]:
         """Yield the kinds of which a quota limits the usage or the number of objects, with their evaluators."""
-        for stored in self._context.every_stored():
+        for stored in self._context.kinds.list_all():
             evaluator = self._context.evaluators.find_evaluator(stored.hub)
             if evaluator is not None and any(map(evaluator.counts_resource, quota.spec.hard)):
                 yield evaluator, stored

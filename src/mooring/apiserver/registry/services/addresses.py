@@ -15,8 +15,9 @@ from mooring.api.core_v1 import Service
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
 from mooring.apiserver.registry.admission_lookups import DerivedValue
-from mooring.apiserver.registry.context import HandlerContext
-from mooring.store.kv import Delete, Event, Put
+from mooring.apiserver.registry.stored import StoredKinds
+from mooring.base.clock import Clock
+from mooring.store.kv import Delete, Event, Put, Store
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -38,11 +39,11 @@ class FullError(Exception):
 class ClusterAddresses:
     """Allocates cluster IPs from the ServiceCIDRs, by creating IPAddress objects, and releases them."""
 
-    def __init__(self, context: HandlerContext) -> None:
-        self._context = context
-        self.stored = context.stored_kind(context.scheme.hub_of(IPAddress))
-        networks = context.stored_kind(context.scheme.hub_of(ServiceCIDR))
-        self._networks = DerivedValue(context.store, networks.prefix, ServiceCIDR, _networks)
+    def __init__(self, store: Store, kinds: StoredKinds, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self.stored = kinds.find_by_type(IPAddress)
+        self._networks = DerivedValue(store, kinds.find_by_type(ServiceCIDR).prefix, ServiceCIDR, _networks)
 
     def networks(self, family: str) -> list[Network]:
         """Return the ServiceCIDR networks of an IP family, the oldest first."""
@@ -61,7 +62,7 @@ class ClusterAddresses:
         """Allocate a free cluster IP of an IP family and return it; raise FullError if none is free."""
         for network in self.networks(family):
             for address in _candidates(network):
-                if self._context.store.peek(self._key_of(address)) is None and await self._create_address(
+                if self._store.peek(self._key_of(address)) is None and await self._create_address(
                     address, service, dry_run=dry_run
                 ):
                     return str(address)
@@ -69,26 +70,26 @@ class ClusterAddresses:
 
     async def release(self, text: str, service: Service) -> None:
         """Delete the IPAddress by which a Service holds a cluster IP."""
-        kv = await self._context.store.get(self._key_of(ip_address(text)))
+        kv = await self._store.get(self._key_of(ip_address(text)))
         if kv is None:
             return
         found = self.stored.decode(kv.value, kv.mod_revision)
         if isinstance(found, IPAddress) and found.spec.parent_ref == parent_ref_of(service):
-            await self._context.store.write(Delete(kv.key, expect=kv.mod_revision))
+            await self._store.write(Delete(kv.key, expect=kv.mod_revision))
 
     async def _create_address(self, address: Address, service: Service, *, dry_run: bool) -> bool:
         key = self._key_of(address)
         if dry_run:
-            return await self._context.store.get(key) is None
+            return await self._store.get(key) is None
         meta = ObjectMeta(
             name=str(address),
             uid=str(uuid4()),
-            creation_timestamp=times.to_seconds(self._context.clock.now()),
+            creation_timestamp=times.to_seconds(self._clock.now()),
             labels={FAMILY_LABEL: get_ip_family(address), MANAGED_BY: MANAGER},
         )
         hub, spec = self.stored.hub, IPAddressSpec(parent_ref=parent_ref_of(service))
         made = IPAddress(kind=hub.kind, api_version=hub.api_version, metadata=meta, spec=spec)
-        return isinstance(await self._context.store.write(Put(key, self.stored.encode(made), expect=0)), Event)
+        return isinstance(await self._store.write(Put(key, self.stored.encode(made), expect=0)), Event)
 
     def _key_of(self, address: Address) -> str:
         return self.stored.key("", str(address))

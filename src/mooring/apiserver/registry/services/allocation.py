@@ -16,9 +16,11 @@ from mooring.admission.service_families import is_headless
 from mooring.api import errors, field_errors
 from mooring.api.core_v1 import Service
 from mooring.api.field_path import Path
-from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.services.addresses import ClusterAddresses, FullError, TakenError
 from mooring.apiserver.registry.services.ports import NodePorts, PortError
+from mooring.apiserver.registry.stored import StoredKinds
+from mooring.base.clock import Clock
+from mooring.store.kv import Store
 
 _SPEC = Path("spec")
 
@@ -43,9 +45,9 @@ class Reservation(msgspec.Struct):
 class ServiceAllocation:
     """Allocates cluster IPs, node ports and health-check ports of Services, and releases them."""
 
-    def __init__(self, context: HandlerContext, ports: range) -> None:
-        self.addresses = ClusterAddresses(context)
-        self.ports = NodePorts(context, ports)
+    def __init__(self, store: Store, kinds: StoredKinds, clock: Clock, ports: range) -> None:
+        self.addresses = ClusterAddresses(store, kinds, clock)
+        self.ports = NodePorts(store, kinds, clock, ports)
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Callable[[bool], Awaitable[None]]:
         """Set the addresses and ports that a Service lacks; raise a `StatusError` if none is left.

@@ -8,8 +8,9 @@ from uuid import uuid4
 from mooring.api import errors, times
 from mooring.api.core_v1 import RangeAllocation
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.registry.context import HandlerContext
-from mooring.store.kv import Event, Put
+from mooring.apiserver.registry.stored import StoredKinds
+from mooring.base.clock import Clock
+from mooring.store.kv import Event, Put, Store
 
 NAME = "servicenodeports"
 _ATTEMPTS = 100
@@ -26,10 +27,11 @@ class PortError(Exception):
 class NodePorts:
     """Allocates node ports, stored as a bitmap in one object, and releases them."""
 
-    def __init__(self, context: HandlerContext, ports: range) -> None:
-        self._context = context
+    def __init__(self, store: Store, kinds: StoredKinds, clock: Clock, ports: range) -> None:
+        self._store = store
+        self._clock = clock
         self.ports = ports
-        self._stored = context.stored_kind(context.scheme.hub_of(RangeAllocation))
+        self._stored = kinds.find_by_type(RangeAllocation)
         self._key = self._stored.key("", NAME)
         self._lock = asyncio.Lock()
         """Held while this server changes the object, so that only other servers can cause conflicts."""
@@ -78,9 +80,9 @@ class NodePorts:
 
     async def _read(self) -> tuple[int, RangeAllocation, set[int]]:
         """Return the revision of the stored bitmap, the object with it, and the ports; 0 and a new object if none."""
-        kv = await self._context.store.get(self._key)
+        kv = await self._store.get(self._key)
         if kv is None:
-            hub, now = self._stored.hub, times.to_seconds(self._context.clock.now())
+            hub, now = self._stored.hub, times.to_seconds(self._clock.now())
             meta = ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
             return 0, RangeAllocation(kind=hub.kind, api_version=hub.api_version, metadata=meta), set()
         found = self._stored.decode_as(RangeAllocation, kv)
@@ -91,7 +93,7 @@ class NodePorts:
         bits = sum(1 << (port - self.ports[0]) for port in used if port in self.ports)
         found.range, found.data = self._format_range, bits.to_bytes(len(self.ports) // 8 + 1, "little")
         put = Put(self._key, self._stored.encode(found), expect=revision)
-        return isinstance(await self._context.store.write(put), Event)
+        return isinstance(await self._store.write(put), Event)
 
     def _choose_free_ports(self, used: Collection[int], number: int) -> list[int]:
         """Return random free node ports, rather upper ones: users choose lower ones. Raise InternalError if too few."""
