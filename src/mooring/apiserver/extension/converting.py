@@ -75,6 +75,10 @@ class WebhookConvertedStored(Stored):
         await self.prepare([self.encode(obj, self.hub)], self.storage)
         return self.encode(obj)
 
+    async def decode_by_size(self, value: bytes, revision: int, size: int) -> Resource:
+        await self.prepare([value], self.hub)
+        return await super().decode_by_size(value, revision, size)
+
     def encode(self, obj: Resource, version: Kind | None = None) -> bytes:
         own, version = super().encode(obj, self.hub), version or self.storage
         return own if version is self.hub else self._convert(own, version)

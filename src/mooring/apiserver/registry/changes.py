@@ -177,15 +177,9 @@ class Update(Write, eq=False):
 
     async def _admit_change(self, kv: KeyValue, change: Change) -> Draft:
         admission, call, part = self.context.admission, self.call, self.part
-        if call.stored.needs_webhook:
-            await call.stored.prepare([kv.value], call.stored.hub)
         size = len(call.request.body) + len(kv.value)
-
-        def apply_change() -> tuple[Resource, Resource]:
-            old = call.stored.decode(kv.value, kv.mod_revision)
-            return old, change(old)
-
-        old, new = await run_by_size(apply_change, size)
+        old = await call.stored.decode_by_size(kv.value, kv.mod_revision, size)
+        new = await run_by_size(partial(change, old), size)
         if (row := call.request.row) is not None:
             new.metadata.uid = row.uid or new.metadata.uid
             new.metadata.resource_version = row.resource_version or new.metadata.resource_version

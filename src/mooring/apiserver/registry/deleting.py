@@ -30,8 +30,7 @@ from mooring.apiserver.registry.executor import CommittedWrite, Draft, ResponseP
 from mooring.apiserver.registry.parameters import delete_options
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.templates import ChangeTemplate, ReusedAdmission
-from mooring.apiserver.registry.views import make_response, view_for
-from mooring.base.tasks import run_by_size
+from mooring.apiserver.registry.views import make_response, respond_with_object, view_for
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -88,8 +87,6 @@ class Deletion(Write, eq=False):
         if (reused := self._reuse_outcome(kv)) is not None:
             write = Delete(kv.key, kv.mod_revision) if reused.is_gone else Put(kv.key, reused.value, kv.mod_revision)
             return self.draft_deletion(kv, write, reused.uid)
-        if call.stored.needs_webhook:  # asked here for the speed of deletions
-            await call.stored.prepare([kv.value], call.stored.hub)
         self.options = self.options or self.read()
         return await self.draft_of(kv, self.options)
 
@@ -111,7 +108,7 @@ class Deletion(Write, eq=False):
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
         size = len(call.request.body) + len(kv.value)
-        obj = await run_by_size(partial(stored.decode, kv.value, kv.mod_revision), size)
+        obj = await stored.decode_by_size(kv.value, kv.mod_revision, size)
         context.admission.access.check_write(call.request.user, None, obj, call.subresource)
         check_preconditions(call, obj, options)
         if isinstance(obj, Job) and options.propagation_policy is None and options.orphan_dependents is None:
@@ -255,10 +252,8 @@ class Deleting:
             details = StatusDetails(name=call.name, group=call.kind.group, kind=call.kind.plural, uid=uid)
             status = Status(kind="Status", api_version="v1", status="Success", details=details)
             return make_response(call, codec.encode(status))
-        await call.stored.prepare([written.value], call.kind)
-        body = view_for(self.context, call).object(written.value, written.revision)
-        accepted = not gone and options.orphan_dependents is False
-        return make_response(call, body, 202 if accepted else 200)
+        code = 202 if not gone and options.orphan_dependents is False else 200
+        return await respond_with_object(self.context, call, written.value, written.revision, code)
 
     async def delete_collection(self, call: Call) -> Response:
         """Delete all objects that a request's selectors match; respond with the list of them."""

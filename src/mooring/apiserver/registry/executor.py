@@ -21,7 +21,7 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.views import make_response, view_for
+from mooring.apiserver.registry.views import respond_with_object
 from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
 
@@ -226,11 +226,4 @@ async def respond_to_write(context: HandlerContext, call: Call, written: Committ
     """Return the response to a create or update: the stored object, or less if the client wants less."""
     if call.request.omit_body:
         return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
-    if call.stored.needs_webhook:
-        await call.stored.prepare([written.value], call.kind)
-    if call.accepted.shown_as:
-        body = view_for(context, call).object(written.value, written.revision)
-    else:
-        renderer = context.node_lowering.renderer_for(call.request, call.stored)
-        body = renderer.render(written.value, written.revision, call.kind)
-    return make_response(call, body, 201 if written.created else 200)
+    return await respond_with_object(context, call, written.value, written.revision, 201 if written.created else 200)

@@ -14,7 +14,7 @@ from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
 from mooring.apiserver.registry.selection import Selection
-from mooring.apiserver.registry.views import make_body, make_response, view_for
+from mooring.apiserver.registry.views import make_body, make_response, respond_with_object, view_for
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue, Store
 
@@ -57,7 +57,7 @@ class Reading:
         wanted = parse_version(call.request.parameter("resourceVersion"))
         kv = await find_named(self._context.store, call)
         await self._check_not_in_the_future(wanted)
-        return make_response(call, view_for(self._context, call).object(kv.value, kv.mod_revision))
+        return await respond_with_object(self._context, call, kv.value, kv.mod_revision)
 
     async def list(self, call: Call) -> Response:
         request = call.request
@@ -150,8 +150,6 @@ async def find_named(store: Store, call: Call) -> KeyValue:
     kv = store.peek(call.stored.key(call.namespace, call.name))
     if kv is None:
         raise call.not_found()
-    if call.stored.needs_webhook:
-        await call.stored.prepare([kv.value], call.stored.hub)
     return kv
 
 

@@ -39,7 +39,8 @@ class Scaling:
 
     async def get(self, call: Call) -> Response:
         kv = await find_named(self._context.store, call)
-        obj, paths = call.stored.decode(kv.value, kv.mod_revision), _scale_paths(call.kind)
+        obj = await call.stored.decode_by_size(kv.value, kv.mod_revision, len(kv.value))
+        paths = _scale_paths(call.kind)
         if isinstance(obj, Dynamic) and paths and value_at(obj.content, paths.spec_replicas_path) is None:
             raise errors.internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
         return make_response(call, codec.encode(scale_of(obj, paths)))
@@ -103,8 +104,7 @@ class Scaling:
         view = Projection(self._kind, lambda obj: scale_of(obj, paths), write_replicas)
 
         async def answer(written: CommittedWrite) -> Response:
-            await call.stored.prepare([written.value], call.kind)
-            obj = call.stored.decode(written.value, written.revision)
+            obj = await call.stored.decode_by_size(written.value, written.revision, len(written.value))
             return make_response(call, codec.encode(scale_of(obj, paths)))
 
         write = Update(

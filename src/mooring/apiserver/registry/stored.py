@@ -44,7 +44,10 @@ class Stored:
     """Converts the objects of a kind between their stored JSON, typed objects, and the JSON of every API version."""
 
     needs_webhook = False
-    """Whether a webhook converts objects between versions, so that `prepare` must be awaited first."""
+    """Whether a webhook converts objects between versions.
+
+    `encode_by_size`, `decode_by_size` and ``views.py`` ask it; before other methods `prepare` must be awaited.
+    """
 
     def __init__(self, scheme: Scheme, kind: Kind) -> None:
         self.hub = scheme.hub(kind)
@@ -73,6 +76,10 @@ class Stored:
     async def encode_by_size(self, obj: Resource, size: int) -> bytes:
         """Return an object's stored JSON: from a thread if large, by the conversion webhook if its kind has one."""
         return await run_by_size(partial(self.encode, obj), size)
+
+    async def decode_by_size(self, value: bytes, revision: int, size: int) -> Resource:
+        """Return a stored object: decoded in a thread if large, by the conversion webhook if its kind has one."""
+        return await run_by_size(partial(self.decode, value, revision), size)
 
     def encode(self, obj: Resource, version: Kind | None = None) -> bytes:
         """Return the JSON of an object of the newest version as it is stored, or would be in another version."""

@@ -231,6 +231,20 @@ def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> 
     raise errors.not_acceptable(["application/json", "application/yaml"])
 
 
+async def respond_with_object(
+    context: HandlerContext, call: Call, value: bytes, revision: int, status: int = 200
+) -> Response:
+    """Return a response with a stored object, in the version and form that the client requested."""
+    stored = call.stored
+    if stored.needs_webhook:
+        await stored.prepare([value], call.kind)
+    if call.accepted.shown_as:
+        body = view_for(context, call).object(value, revision)
+    else:
+        body = context.node_lowering.renderer_for(call.request, stored).render(value, revision, call.kind)
+    return make_response(call, body, status)
+
+
 def make_response(call: Call, body: bytes, status: int = 200) -> Response:
     """Return a response with a JSON body, converted to the format that the client requested."""
     body, content_type = format_json(body, call.accepted, call.request)
