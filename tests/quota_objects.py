@@ -25,7 +25,9 @@ def asking(name: str, cpu: str) -> Tree:
 @asynccontextmanager
 async def counting(*servers: ApiCaller) -> AsyncIterator[None]:
     """Servers that count what is used, as running ones do."""
-    tasks = [asyncio.create_task(Recount(server.resources.context).run()) for server in servers]
+    contexts = [server.resources.context for server in servers]
+    recounts = (Recount(each.accounting, each.store, each.kinds, each.clock) for each in contexts)
+    tasks = [asyncio.create_task(recount.run()) for recount in recounts]
     try:
         yield
     finally:

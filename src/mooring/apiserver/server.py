@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Self, cast
+from typing import Self
 
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
@@ -56,8 +56,9 @@ from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower, Objects
 from mooring.apiserver.registry.quota.recount import Recount
-from mooring.apiserver.registry.services import Repair, ServiceAllocation
+from mooring.apiserver.registry.services.allocation import ServiceAllocation
 from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, find_advertised_address
+from mooring.apiserver.registry.services.repair import Repair
 from mooring.apiserver.registry.stored import StoredKinds
 from mooring.apiserver.registry.write_admission import AccessChecks
 from mooring.apiserver.requests.app import Application
@@ -116,9 +117,8 @@ class ApiServer:
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._build_application(registry)
         resources, network = self.app.resources, config.services
-        allocation = cast("ServiceAllocation", resources.context.allocation)
         is_shared = config.etcd is not None
-        self._repair = Repair(LoopbackClient(resources), allocation, clock, network, is_shared=is_shared)
+        self._repair = Repair(LoopbackClient(resources), self._allocation, clock, network, is_shared=is_shared)
 
     @classmethod
     async def open(
@@ -165,6 +165,7 @@ class ApiServer:
         )
         by_kind = {kind: each.check for each in checks for kind in each.kinds}
         kinds = StoredKinds(self.scheme, stored_with_conversion(caller))
+        self._allocation = ServiceAllocation(self.store, kinds, clock, config.services.node_ports)
         context = HandlerContext(
             self.store,
             kinds,
@@ -174,7 +175,7 @@ class ApiServer:
             access=AccessChecks(by_kind, NodeRestriction(self.store).check, self._node_authorizer.require_create),
             extensions=Chain([policies, webhooks], admission_metrics),
             decoded=decoded,
-            allocation=ServiceAllocation(self.store, kinds, clock, config.services.node_ports),
+            allocation=self._allocation,
         )
         resources = Resources(context)
         kubelet_client = partial(self._pki.client, "apiserver-kubelet-client", users.KUBELET_CLIENT)
@@ -254,7 +255,9 @@ class ApiServer:
         for follower in followers.values():
             await follower.wait_for_sync()
         self._start_task(self._repair.run(), "addresses of Services")
-        self._start_task(Recount(self.app.resources.context).run(), "usage of quotas")
+        context = self.app.resources.context
+        recount = Recount(context.accounting, self.store, context.kinds, self._clock)
+        self._start_task(recount.run(), "usage of quotas")
         flow_control = FlowControl(self.store, self.scheme, calls, self._clock)
         self._start_task(flow_control.run(), "priorities of requests")
         self._started = True

@@ -15,7 +15,9 @@ from mooring.admission.options import AdmissionOptions
 from mooring.api.core_v1 import Service, ServiceSpec
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.registry.loopback_client import LoopbackClient
-from mooring.apiserver.registry.services import Repair, ServiceAllocation, addresses, ports
+from mooring.apiserver.registry.services import addresses, ports
+from mooring.apiserver.registry.services.allocation import ServiceAllocation
+from mooring.apiserver.registry.services.repair import Repair
 from mooring.apiserver.service_network import ServiceNetwork
 from mooring.store.kv import KeyValue, Store
 from mooring.store.memory import MemoryStore

@@ -3,12 +3,9 @@
 One `HandlerContext` serves all requests; a `Call` (``call.py``) is one request. Read next: ``reading.py``.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
-
 from mooring.admission.accounting.evaluators import Evaluators
 from mooring.admission.options import AdmissionOptions
-from mooring.api.core_v1 import ResourceQuota, Service
+from mooring.api.core_v1 import ResourceQuota
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_lookups import AdmissionLookups
@@ -16,23 +13,11 @@ from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.lowering_for_nodes import NodeLowering
 from mooring.apiserver.registry.quota.accounting import QuotaAccounting
 from mooring.apiserver.registry.selection import Selections
+from mooring.apiserver.registry.services.allocation import ServiceAllocation
 from mooring.apiserver.registry.stored import StoredKinds
 from mooring.apiserver.registry.write_admission import AccessChecks, WriteAdmission
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.kv import Store
-
-
-class Allocation(Protocol):
-    """The interface that allocates cluster IPs and node ports (``services/allocation.py``)."""
-
-    async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Callable[[bool], Awaitable[None]]:
-        """Set the addresses and ports that a Service lacks; raise a `StatusError` if none is left.
-
-        The returned function must be called after the write, with whether that succeeded: it releases what is unused.
-        """
-
-    async def release(self, service: Service) -> None:
-        """Release the addresses and ports of a Service that was deleted."""
 
 
 class HandlerContext:
@@ -49,7 +34,7 @@ class HandlerContext:
         access: AccessChecks | None = None,
         extensions: Chain | None = None,
         decoded: DecodedCache | None = None,
-        allocation: Allocation | None = None,
+        allocation: ServiceAllocation | None = None,
     ) -> None:
         self.store = store
         self.kinds = kinds
@@ -61,10 +46,10 @@ class HandlerContext:
         self.selections = Selections()
         self.node_lowering = NodeLowering(store, options, self.decoded)
         self.lookups = lookups = AdmissionLookups.for_store(store, self.decoded)
-        self.evaluators = Evaluators(
+        evaluators = Evaluators(
             options, self.clock.now, extended=lookups.extended_resources, pod_of=lookups.pod_of_claim
         )
-        self.accounting = QuotaAccounting(store, kinds.find_by_type(ResourceQuota), self.evaluators, self.decoded)
+        self.accounting = QuotaAccounting(store, kinds.find_by_type(ResourceQuota), evaluators, self.decoded)
         self.admission = WriteAdmission(
             kinds.scheme,
             options,

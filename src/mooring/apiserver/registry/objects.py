@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
 from mooring.api.kinds import Kind
@@ -23,8 +24,7 @@ class Objects:
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._store = store
-        self._scheme = scheme
-        self._known: dict[type[Resource], Stored] = {}
+        self._stored_kind = cache(lambda object_type: Stored(scheme, scheme.hub_of(object_type)))
 
     async def get(self, object_type: type[R], name: str, namespace: str = "") -> R | None:
         """Return the object with a name, read from the store; None if it does not exist."""
@@ -37,12 +37,6 @@ class Objects:
         stored = self._stored_kind(object_type)
         page = await self._store.range(stored.prefix_of(namespace))
         return [stored.decode_as(object_type, kv) for kv in page.items]
-
-    def _stored_kind(self, object_type: type[Resource]) -> Stored:
-        found = self._known.get(object_type)
-        if found is None:
-            found = self._known[object_type] = Stored(self._scheme, self._scheme.hub_of(object_type))
-        return found
 
 
 async def repeat_until_closed(follow: Callable[[], Awaitable[None]]) -> None:

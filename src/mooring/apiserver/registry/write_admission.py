@@ -97,7 +97,7 @@ class WriteAdmission:
             return False
         return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
 
-    def attributes_of(
+    def _attributes_of(
         self,
         call: Call,
         operation: str,
@@ -140,7 +140,7 @@ class WriteAdmission:
 
     async def admit(self, call: Call, operation: str, obj: Resource | None, old: Resource | None, **other: Any) -> None:
         """Have policies and webhooks admit a request without built-in admission; raise the error of a refusal."""
-        attributes = self.attributes_of(call, operation, obj, old, **other)
+        attributes = self._attributes_of(call, operation, obj, old, **other)
         if attributes is not None:
             await self.extensions.admit(attributes)
 
@@ -183,9 +183,9 @@ class WriteAdmission:
         """Run policies, webhooks and the rest of built-in admission; return the object as it will be stored."""
         operation = CREATE if old is None else UPDATE
         if view is None:
-            attributes = self.attributes_of(call, operation, new, old)
+            attributes = self._attributes_of(call, operation, new, old)
         else:
-            attributes = self.attributes_of(call, operation, view.of(new), old and view.of(old), kind=view.kind)
+            attributes = self._attributes_of(call, operation, view.of(new), old and view.of(old), kind=view.kind)
         if attributes is not None and view is None:
             await self.extensions.mutate(attributes, lambda changed: pipeline.mutate_again(changed, old, request, part))
             new = attributes.obj or new

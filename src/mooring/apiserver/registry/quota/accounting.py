@@ -86,7 +86,7 @@ class QuotaAccounting:
     def __init__(self, store: Store, stored: Stored, evaluators: Evaluators, decoded: DecodedCache) -> None:
         self._store = store
         self._stored = stored
-        self._evaluators = evaluators
+        self.evaluators = evaluators
         self._cache = decoded
         self._waiting: dict[str, list[_QueuedWrite]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -128,12 +128,12 @@ class QuotaAccounting:
         if obj is None or not kind.namespaced:
             return None
         items = self._store.peek_all(self._stored.prefix_of(obj.metadata.namespace))
-        evaluator = self._evaluators.find_evaluator(kind) if items else None
+        evaluator = self.evaluators.find_evaluator(kind) if items else None
         if evaluator is None or (new is not None and old is not None and not evaluator.may_change_usage(new, old)):
             return None
         if not any(enforcement.is_kind_limited(self.decode_quota(kv), evaluator) for kv in items):
             return None
-        if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
+        if new is None and isinstance(old, Pod) and self.evaluators.pods.is_overdue(old):
             self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
         return enforcement.UsageChange(evaluator, new, old, subresource)
 

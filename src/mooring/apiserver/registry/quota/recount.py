@@ -13,14 +13,14 @@ from typing import Any
 from mooring.admission.accounting.enforcement import is_in_scope, is_usage_counted
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Usage, add_usage
 from mooring.api.core_v1 import ResourceQuota
-from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.objects import repeat_until_closed
-from mooring.apiserver.registry.quota.accounting import Quota
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.quota.accounting import Quota, QuotaAccounting
+from mooring.apiserver.registry.stored import Stored, StoredKinds
 from mooring.base import logs
+from mooring.base.clock import Clock
 from mooring.base.tasks import run_until_one_ends
 from mooring.store.errors import StoreError
-from mooring.store.kv import KeyValue
+from mooring.store.kv import KeyValue, Store
 
 log = logs.get(__name__)
 
@@ -37,19 +37,20 @@ _AT_ONCE = 200
 class Recount:
     """Recounts the usage of ResourceQuotas: of new and changed ones, after errors, and of all periodically."""
 
-    def __init__(self, context: HandlerContext) -> None:
-        self._context = context
-        self._store = context.store
-        self._stored = context.kinds.find_by_type(ResourceQuota)
-        self._clock = context.clock
+    def __init__(self, accounting: QuotaAccounting, store: Store, kinds: StoredKinds, clock: Clock) -> None:
+        self._accounting = accounting
+        self._store = store
+        self._kinds = kinds
+        self._stored = kinds.find_by_type(ResourceQuota)
+        self._clock = clock
         self._due: dict[str, float] = {}
         """When to count which quotas, by key."""
-        self._news = context.accounting.recount_requested
+        self._news = accounting.recount_requested
 
     def _schedule_requested(self) -> None:
         """Schedule the recounts that the accounting requested; for one namespace, a moment later."""
-        while self._context.accounting.to_recount:
-            namespace = self._context.accounting.to_recount.pop()
+        while self._accounting.to_recount:
+            namespace = self._accounting.to_recount.pop()
             for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
                 self._schedule_recount(kv.key, _SETTLING_SECONDS if namespace else 0.0)
 
@@ -64,7 +65,7 @@ class Recount:
 
     async def _follow_quotas(self) -> None:
         """Schedule all quotas, then those that are created or whose limits change."""
-        accounting, page = self._context.accounting, await self._store.range(self._stored.prefix)
+        accounting, page = self._accounting, await self._store.range(self._stored.prefix)
         for kv in page.items:
             self._schedule_recount(kv.key, 0.0)
         with self._store.watch(self._stored.prefix, after=page.revision) as watcher:
@@ -105,7 +106,7 @@ class Recount:
         quota = self._find_quota(namespace, key)
         if quota is not None:
             await self._compute_usage(quota.object, known)  # most of the work, without the lock
-        async with self._context.accounting.lock_of(namespace):
+        async with self._accounting.lock_of(namespace):
             for _ in range(_ATTEMPTS):
                 await self._store.revision()
                 quota = self._find_quota(namespace, key)
@@ -124,10 +125,10 @@ class Recount:
             return True
         if was.hard != hard:
             self._schedule_recount(quota.kv.key, _SETTLING_SECONDS)
-        return await self._context.accounting.replace(quota, hard, used)
+        return await self._accounting.replace(quota, hard, used)
 
     def _find_quota(self, namespace: str, key: str) -> Quota | None:
-        return next((each for each in self._context.accounting.quotas(namespace) if each.kv.key == key), None)
+        return next((each for each in self._accounting.quotas(namespace) if each.kv.key == key), None)
 
     async def _compute_usage(self, quota: ResourceQuota, known: dict[str, tuple[int, Usage]]) -> Usage:
         """Return the usage of a quota, computed from its namespace's objects in memory.
@@ -154,8 +155,8 @@ class Recount:
 
     def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator[Any], Stored]]:
         """Yield the kinds of which a quota limits the usage or the number of objects, with their evaluators."""
-        for stored in self._context.kinds.list_all():
-            evaluator = self._context.evaluators.find_evaluator(stored.hub)
+        for stored in self._kinds.list_all():
+            evaluator = self._accounting.evaluators.find_evaluator(stored.hub)
             if evaluator is not None and any(map(evaluator.counts_resource, quota.spec.hard)):
                 yield evaluator, stored
 

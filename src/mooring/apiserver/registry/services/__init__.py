@@ -5,8 +5,3 @@ creating its IPAddress object, which succeeds only once (``addresses.py``); node
 replaced by compare-and-swap (``ports.py``). Leftovers of a crash are repaired when a server starts, and every three
 minutes (``repair.py``).
 """
-
-from mooring.apiserver.registry.services.allocation import ServiceAllocation
-from mooring.apiserver.registry.services.repair import Repair
-
-__all__ = ["Repair", "ServiceAllocation"]
