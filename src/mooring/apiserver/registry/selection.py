@@ -103,34 +103,23 @@ class _ByteHint(NamedTuple):
         return value.find(self.mark, 0, end if end > 0 else len(value)) < 0
 
 
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """The label and field selectors of a request, which `matches` evaluates on stored objects."""
 
-    __slots__ = ("_hint", "_read", "fields", "is_everything", "labels", "needs_webhook")
-
-    def __init__(
-        self,
-        labels: Selector,
-        fields: FieldSelector,
-        read: _Read,
-        hint: _ByteHint | None,
-        *,
-        needs_webhook: bool = False,
-    ) -> None:
-        self.labels = labels
-        self.fields = fields
-        self.needs_webhook = needs_webhook
-        """Whether a conversion webhook must be called before objects can be matched (`Stored.prepare`)."""
-        self._read = read
-        self._hint = hint
-        self.is_everything = labels.is_empty() and fields.is_empty()
+    labels: Selector
+    fields: FieldSelector
+    is_everything: bool
+    needs_webhook: bool
+    """Whether a conversion webhook must be called before objects can be matched (`Stored.prepare`)."""
+    read: _Read
+    hint: _ByteHint | None
 
     def matches(self, kv: KeyValue) -> bool:
         if self.is_everything:
             return True
-        if self._hint and self._hint.rules_out(kv.value):
+        if self.hint and self.hint.rules_out(kv.value):
             return False
-        found = self._read(kv)
+        found = self.read(kv)
         return self.labels.matches(found.labels) and self.fields.matches(found.fields)
 
     def one_name(self) -> str | None:
@@ -159,7 +148,8 @@ class Selections:
         if reader is None:
             reader = _cache_selectable(_reader_for(*key))
             self._readers.put(key, reader)
-        return Selection(labels, fields, reader, _hint_of(labels, fields, kind), needs_webhook=needs_webhook)
+        is_everything = labels.is_empty() and fields.is_empty()
+        return Selection(labels, fields, is_everything, needs_webhook, reader, _hint_of(labels, fields, kind))
 
 
 def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _ByteHint | None:
