@@ -23,7 +23,7 @@ from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
-from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.base.clock import SystemClock
 from mooring.store.memory import MemoryStore
 

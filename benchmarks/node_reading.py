@@ -20,7 +20,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
-from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.store.memory import MemoryStore
 
 _PODS = 10_000

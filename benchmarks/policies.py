@@ -19,10 +19,10 @@ from mooring.apiserver.extension.policies import PolicyStep
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
-from mooring.apiserver.registry.admission_chain import Chain
-from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
-from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.admission.chain import Chain
+from mooring.apiserver.registry.admission.metrics import AdmissionMetrics
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.base.clock import SystemClock
 from mooring.constraints.celenv.authorizer import deny_all
 from mooring.store.memory import MemoryStore

@@ -25,9 +25,9 @@ from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
-from mooring.apiserver.registry.admission_chain import Chain
+from mooring.apiserver.registry.admission.chain import Chain
 from mooring.apiserver.registry.handler import Batch
-from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.apiserver.requests.batch import WriteBatches
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore

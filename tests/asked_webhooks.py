@@ -24,9 +24,9 @@ from mooring.apiserver.extension.definitions import Definitions
 from mooring.apiserver.extension.lookups import namespace_labels
 from mooring.apiserver.extension.webhooks.caller import ClientConfig
 from mooring.apiserver.extension.webhooks.step import WebhookStep
-from mooring.apiserver.registry.admission_chain import Chain
-from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
-from mooring.apiserver.registry.decoded_cache import DecodedCache
+from mooring.apiserver.registry.admission.chain import Chain
+from mooring.apiserver.registry.admission.metrics import AdmissionMetrics
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
 from mooring.constraints.celenv.authorizer import deny_all
 from mooring.store.kv import Store
 from scripted_webhook import ANSWERS, Tree

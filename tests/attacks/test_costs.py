@@ -15,7 +15,7 @@ from mooring.api.cron_schedules import find_schedule_problem
 from mooring.apiserver.registry.patch.json_patch import Inapplicable, apply
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.apiserver.registry.patch.strategic import merge_object
-from mooring.apiserver.registry.selection import MAX_TERMS
+from mooring.apiserver.registry.storage.selection import MAX_TERMS
 
 pytestmark = pytest.mark.req("S.6")
 PODS = "/api/v1/namespaces/default/pods"

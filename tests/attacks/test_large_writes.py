@@ -11,7 +11,7 @@ from app_calls import Caller
 from mooring.admission import pipeline
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.registry.apply.field_managers import FieldManagers
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.stored import Stored
 
 pytestmark = pytest.mark.req("S.6")
 PODS = "/api/v1/namespaces/default/pods"

@@ -1,4 +1,4 @@
-"""Default and validate APIServices; ``apiserver/registry/api_services.py`` writes those of this server."""
+"""Default and validate APIServices; ``apiserver/registry/cluster/api_services.py`` writes those of this server."""
 
 from mooring.admission import checks
 from mooring.admission.meta import NameCheck

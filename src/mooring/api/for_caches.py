@@ -3,7 +3,7 @@ it.
 
 A cache holds the object already and needs no `managedFields`. So the server leaves them out; of a deletion it sends
 name, uid and version only, without changes made in the same write. ``client/watch.py`` requests it,
-``apiserver/registry/views.py`` serves it.
+``apiserver/registry/verbs/views.py`` serves it.
 """
 
 PARAMETER = "forCache"

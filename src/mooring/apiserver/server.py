@@ -48,19 +48,19 @@ from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.openapi import OpenApi
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
-from mooring.apiserver.registry.admission_chain import Chain
-from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
-from mooring.apiserver.registry.api_services import ApiServices
-from mooring.apiserver.registry.connecting import admit_token
-from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.loopback_client import LoopbackClient
-from mooring.apiserver.registry.objects import Follower, Objects
+from mooring.apiserver.registry.admission.chain import Chain
+from mooring.apiserver.registry.admission.metrics import AdmissionMetrics
+from mooring.apiserver.registry.admission.write_admission import AccessChecks
+from mooring.apiserver.registry.cluster.api_services import ApiServices
+from mooring.apiserver.registry.cluster.kubernetes_service import KubernetesService, find_advertised_address
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.service_repair import Repair
 from mooring.apiserver.registry.quota.recount import Recount
 from mooring.apiserver.registry.services.allocation import ServiceAllocation
-from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, find_advertised_address
-from mooring.apiserver.registry.services.repair import Repair
-from mooring.apiserver.registry.stored import StoredKinds
-from mooring.apiserver.registry.write_admission import AccessChecks
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage.objects import Follower, Objects
+from mooring.apiserver.registry.storage.stored import StoredKinds
+from mooring.apiserver.registry.verbs.connecting import admit_token
 from mooring.apiserver.requests.app import Application
 from mooring.apiserver.requests.flow_control import FlowControl
 from mooring.apiserver.requests.health import Check, Health, check_store

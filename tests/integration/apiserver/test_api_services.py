@@ -9,7 +9,7 @@ import pytest
 from custom_api import cron_tabs
 from mooring.api.apiregistration_v1 import APIService
 from mooring.api.scheme import Scheme
-from mooring.apiserver.registry.api_services import ApiServices
+from mooring.apiserver.registry.cluster.api_services import ApiServices
 from mooring.testing.clock import MockClock, settle
 from mooring.testing.control_plane import RunningControlPlane
 

@@ -19,7 +19,7 @@ VERSIONS = {
 async def test_events_that_expire_together_are_sent_one_by_one(
     path: str, etcd: EtcdServers, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mooring.apiserver.registry.changes.EVENT_SECONDS", 1.0)
+    monkeypatch.setattr("mooring.apiserver.registry.verbs.changes.EVENT_SECONDS", 1.0)
     monkeypatch.setattr("mooring.store.etcd.leases._WINDOW_FRACTION", 2.0)  # so that all of them share a lease
     prefix = f"/events-{VERSIONS[path].count('/')}"
     config = ServerConfig(data_dir=tmp_path_factory.mktemp("data"), port=0, etcd=etcd.config(prefix))

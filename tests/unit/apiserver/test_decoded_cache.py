@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.apiserver.registry.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
 from mooring.store.kv import KeyValue
 
 pytestmark = pytest.mark.req("W.3")

@@ -7,13 +7,13 @@ import pytest
 from api_caller import ApiCaller
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.access import bootstrap
-from mooring.apiserver.registry.loopback_client import LoopbackClient
-from mooring.apiserver.registry.services.kubernetes_service import (
+from mooring.apiserver.registry.cluster.kubernetes_service import (
     INTERVAL_SECONDS,
     KubernetesService,
     ServerAddress,
     find_advertised_address,
 )
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
 
 pytestmark = pytest.mark.req("N.9")
 

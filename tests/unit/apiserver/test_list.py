@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
-from mooring.apiserver.registry.views import make_body
+from mooring.apiserver.registry.verbs.views import make_body
 from mooring.store.kv import Put
 
 pytestmark = pytest.mark.req("S.1")

@@ -11,7 +11,7 @@ import stock_rules
 from api_caller import MERGE_PATCH, PODS, STRATEGIC, ApiCaller, api_caller, pod
 from mooring.admission.options import AdmissionOptions
 from mooring.api.core_v1 import Pod
-from mooring.apiserver.registry import lowering_for_nodes as node_reading
+from mooring.apiserver.registry.storage import lowering_for_nodes as node_reading
 from mooring.constraints.lowering import for_node
 
 NODES = "/api/v1/nodes"

@@ -14,7 +14,7 @@ import pytest
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
 from etcd_servers import EtcdServers
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.store.errors import DiskFull
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Conflict, Event, Put, Store, Write

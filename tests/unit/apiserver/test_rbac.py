@@ -25,7 +25,7 @@ from mooring.apiserver.access import bootstrap_roles
 from mooring.apiserver.access.authz import Attributes
 from mooring.apiserver.access.bootstrap import add_missing, bootstrap_rbac
 from mooring.apiserver.access.rbac import RoleBook
-from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.6")

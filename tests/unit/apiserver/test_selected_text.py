@@ -11,8 +11,8 @@ from mooring.api.core_v1 import Pod
 from mooring.api.kinds import KINDS
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Request
-from mooring.apiserver.registry.selection import Selections
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.selection import Selections
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.store.kv import KeyValue
 
 pytestmark = pytest.mark.req("S.1")

@@ -14,10 +14,10 @@ from api_caller import Answer, ApiCaller, api_caller
 from mooring.admission.options import AdmissionOptions
 from mooring.api.core_v1 import Service, ServiceSpec
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.service_repair import Repair
 from mooring.apiserver.registry.services import addresses, ports
 from mooring.apiserver.registry.services.allocation import ServiceAllocation
-from mooring.apiserver.registry.services.repair import Repair
 from mooring.apiserver.service_network import ServiceNetwork
 from mooring.store.kv import KeyValue, Store
 from mooring.store.memory import MemoryStore

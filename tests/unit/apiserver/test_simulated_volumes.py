@@ -7,7 +7,7 @@ import pytest
 
 from mooring.api.authentication_v1 import TokenRequest, TokenRequestStatus
 from mooring.api.core_v1 import ConfigMap, Pod, Secret
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.apiserver.streams.simulated.volumes import read_mounted_files
 
 pytestmark = pytest.mark.req("N.8")

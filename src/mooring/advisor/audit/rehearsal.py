@@ -26,7 +26,7 @@ from mooring.api import codec, errors
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Event, Pod
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.apiserver.registry.stored import ROOT
+from mooring.apiserver.registry.storage.stored import ROOT
 from mooring.client import Client
 from mooring.client.wire import path_prefix
 from mooring.controllers.conditions import find_condition

@@ -7,7 +7,7 @@ from mooring.api.core_v1 import Namespace
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.scheme import Scheme
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.store.kv import Put, Store
 
 _BATCH = 500

@@ -15,7 +15,7 @@ from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Secret
 from mooring.apiserver.access.tokens import ISSUER, ServiceAccountTokens, VerifiedToken
 from mooring.apiserver.messages import users
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.base.clock import Clock
 
 PUBLIC_PATHS: frozenset[str] = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})

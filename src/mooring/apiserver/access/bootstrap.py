@@ -19,7 +19,7 @@ from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBindi
 from mooring.apiserver.access import bootstrap_roles as defaults
 from mooring.apiserver.access.escalation import missing_rights
 from mooring.apiserver.registry import Resources
-from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
 
 _ATTEMPTS = 5
 T = TypeVar("T")

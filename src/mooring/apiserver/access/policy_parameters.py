@@ -18,7 +18,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.authz import Attributes, Authorizer
 from mooring.apiserver.messages import users
-from mooring.apiserver.registry.stored import ROOT
+from mooring.apiserver.registry.storage.stored import ROOT
 from mooring.store.kv import Store
 
 _Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy

@@ -29,7 +29,7 @@ from mooring.api.rbac_v1 import (
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.authz import Attributes, Decision
 from mooring.apiserver.messages import users
-from mooring.apiserver.registry.objects import KindsFollower
+from mooring.apiserver.registry.storage.objects import KindsFollower
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import Store
 

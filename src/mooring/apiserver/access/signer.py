@@ -14,8 +14,8 @@ from mooring.api import certificate_requests, errors, times
 from mooring.api.certificates_v1 import APPROVED, FAILED, CertificateSigningRequest, CertificateSigningRequestCondition
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.pki import Pki
-from mooring.apiserver.registry.loopback_client import LoopbackClient
-from mooring.apiserver.registry.objects import Follower
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
+from mooring.apiserver.registry.storage.objects import Follower
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.base.tasks import run_until_one_ends

@@ -29,7 +29,7 @@ from mooring.api.storage_v1 import CSIDriver
 from mooring.apiserver.access.nodes.restriction import token_refusal
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.base.bounded_cache import BoundedCache
 from mooring.base.clock import Clock
 

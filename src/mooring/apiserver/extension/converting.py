@@ -1,9 +1,9 @@
 """Convert custom objects between versions by a conversion webhook.
 
-Stored objects are rendered without waiting. So handlers call `Stored.prepare` first, which sends all objects stored in
-another version to the webhook at once, and caches the results. `StoredKinds` gets `stored_with_conversion`.
-The response of a webhook must have as many objects as were sent, in the requested version, with the same name,
-namespace, uid and kind. Of their metadata, only labels and annotations are used.
+Stored objects are rendered without waiting. So `prepare` is awaited first, by `decode_by_size`, by responses
+(``registry/verbs/views.py``), lists and watches: it sends all objects stored in another version to the webhook at once,
+and caches the results. The response of a webhook must have as many objects as were sent, in the requested version, with
+the same name, namespace, uid and kind. Of their metadata, only labels and annotations are used.
 """
 
 import json
@@ -22,7 +22,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.extension.webhooks.failures import WebhookError
-from mooring.apiserver.registry.stored import MakeStored, Stored
+from mooring.apiserver.registry.storage.stored import MakeStored, Stored
 from mooring.base.bounded_cache import BoundedCache
 
 _MAX_CONVERTED = 65_536

@@ -32,7 +32,7 @@ from mooring.apiserver.registry.definition_status import (
     status_of,
     without_names,
 )
-from mooring.apiserver.registry.objects import KindsFollower
+from mooring.apiserver.registry.storage.objects import KindsFollower
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import StoreError

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
-from mooring.apiserver.registry.decoded_cache import DecodedCache, labels_of
-from mooring.apiserver.registry.stored import ROOT
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache, labels_of
+from mooring.apiserver.registry.storage.stored import ROOT
 from mooring.constraints.celenv.authorizer import Action, Decide, Decision
 from mooring.store.kv import KeyValue, Store
 

@@ -1,4 +1,4 @@
-"""Admission policies as a step of admission (``registry/admission_chain.py``), read from the store.
+"""Admission policies as a step of admission (``registry/admission/chain.py``), read from the store.
 
 The response to a write of a policy waits until this server evaluates it (`catch_up`). A server without bindings skips
 the step, whatever policies it has.
@@ -23,10 +23,10 @@ from mooring.api.response_limits import add_warning
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.lookups import find_namespace
 from mooring.apiserver.extension.patching import TreePatching
-from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
-from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.objects import KindsFollower
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.admission.metrics import AdmissionMetrics
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage.objects import KindsFollower
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.constraints.celenv.authorizer import Decide
 from mooring.store.kv import KeyValue, Store
 

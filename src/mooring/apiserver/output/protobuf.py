@@ -2,7 +2,7 @@
 
 Objects are rendered as JSON and then transcoded, so that there is one way to render them. Transcoded objects are cached
 by their JSON, because many clients list and watch the same ones. Kinds without a protobuf message in Kubernetes
-(tables, custom resources) stay JSON. Called by ``registry/views.py``.
+(tables, custom resources) stay JSON. Called by ``registry/verbs/views.py``.
 """
 
 import asyncio

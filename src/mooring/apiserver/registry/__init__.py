@@ -1,13 +1,13 @@
 """The objects of every kind over HTTP, at every served version, on any store.
 
 - `handler.Resources` dispatches requests by verb; start there. `context` is what all handlers share.
-- `reading` and `watching` are the verbs that read, with `selection` and `views`; `stored` is how objects are stored.
-- `executor` executes writes, which `changes`, `deleting` and `pods` draft; `templates` are for batches.
-- `admission_lookups` serves admission; `admission_chain` calls policies and webhooks; then `quota/`, `services/`.
-- `scaling` is the subresource scale; `patch/` and `apply/` change objects; `bootstrap` fills a new cluster.
+- `verbs/` handle requests; writes draft what `verbs/executor.py` commits.
+- `admission/` is what writes pass first, then `quota/` and `services/`; `patch/` and `apply/` change objects.
+- `storage/` is how objects are stored, decoded, selected and followed.
+- `cluster/` has the objects that the server writes itself.
 """
 
-from mooring.apiserver.registry.bootstrap import bootstrap
+from mooring.apiserver.registry.cluster.bootstrap import bootstrap
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.handler import Resources
 

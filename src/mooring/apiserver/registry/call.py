@@ -6,7 +6,7 @@ from mooring.api import errors
 from mooring.api.kinds import Kind
 from mooring.api.response_limits import add_warning
 from mooring.apiserver.messages.http import Accepted, Request
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.stored import Stored
 
 
 class Call(msgspec.Struct):

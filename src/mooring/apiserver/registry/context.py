@@ -1,21 +1,21 @@
 """The state that all handlers of object requests share: store, kinds, options, caches, admission, quotas, clock.
 
-One `HandlerContext` serves all requests; a `Call` (``call.py``) is one request. Read next: ``reading.py``.
+One `HandlerContext` serves all requests; a `Call` (``call.py``) is one request. Read next: ``verbs/reading.py``.
 """
 
 from mooring.admission.accounting.evaluators import Evaluators
 from mooring.admission.options import AdmissionOptions
 from mooring.api.core_v1 import ResourceQuota
 from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.registry.admission_chain import Chain
-from mooring.apiserver.registry.admission_lookups import AdmissionLookups
-from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.lowering_for_nodes import NodeLowering
+from mooring.apiserver.registry.admission.chain import Chain
+from mooring.apiserver.registry.admission.lookups import AdmissionLookups
+from mooring.apiserver.registry.admission.write_admission import AccessChecks, WriteAdmission
 from mooring.apiserver.registry.quota.accounting import QuotaAccounting
-from mooring.apiserver.registry.selection import Selections
 from mooring.apiserver.registry.services.allocation import ServiceAllocation
-from mooring.apiserver.registry.stored import StoredKinds
-from mooring.apiserver.registry.write_admission import AccessChecks, WriteAdmission
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage.lowering_for_nodes import NodeLowering
+from mooring.apiserver.registry.storage.selection import Selections
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.kv import Store
 

@@ -1,7 +1,7 @@
 """Computes the status of CustomResourceDefinitions: accepted names and conditions. Names are unique in a group.
 
-Pure functions: ``extension/definitions.py`` writes their results, and ``deleting.py`` marks a definition whose deletion
-waits for its objects.
+Pure functions: ``extension/definitions.py`` writes their results, and ``verbs/deleting.py`` marks a definition whose
+deletion waits for its objects.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
     resources = Resources(HandlerContext(store, StoredKinds(scheme), options, clock))
     response = await resources.handle(request, route)
 
-Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``changes.py``, ``watching.py``.
+Read next: ``context.py`` for what all handlers share, then ``verbs/reading.py`` and ``verbs/changes.py``.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -22,15 +22,15 @@ from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
 from mooring.apiserver.registry.call import Call
-from mooring.apiserver.registry.changes import ObjectWrites
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.deleting import Deleting, LastUpdate
-from mooring.apiserver.registry.executor import Outcome, Write, WriteExecutor, status_of
-from mooring.apiserver.registry.pods import Pods
-from mooring.apiserver.registry.reading import Reading
-from mooring.apiserver.registry.scaling import Scaling
-from mooring.apiserver.registry.templates import ChangeTemplate, CreationTemplate, make_template
-from mooring.apiserver.registry.watching import Watching
+from mooring.apiserver.registry.verbs.changes import ObjectWrites
+from mooring.apiserver.registry.verbs.deleting import Deleting, LastUpdate
+from mooring.apiserver.registry.verbs.executor import Outcome, Write, WriteExecutor, status_of
+from mooring.apiserver.registry.verbs.pods import Pods
+from mooring.apiserver.registry.verbs.reading import Reading
+from mooring.apiserver.registry.verbs.scaling import Scaling
+from mooring.apiserver.registry.verbs.templates import ChangeTemplate, CreationTemplate, make_template
+from mooring.apiserver.registry.verbs.watching import Watching
 from mooring.store.errors import StoreError
 
 Handler = Callable[[Call], Awaitable[Response]]

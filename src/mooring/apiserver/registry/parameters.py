@@ -1,6 +1,6 @@
 """Parse the options of writes, from the query or the body of a deletion, and the objects in request bodies.
 
-Called by ``changes.py`` and ``deleting.py``. Errors are worded as in Kubernetes.
+Called by ``verbs/changes.py`` and ``verbs/deleting.py``. Errors are worded as in Kubernetes.
 """
 
 from functools import lru_cache

@@ -41,9 +41,9 @@ from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.formats import format_json
 from mooring.apiserver.output.openapi import OpenApi
 from mooring.apiserver.registry import Resources
-from mooring.apiserver.registry.api_services import GROUP as API_SERVICES
-from mooring.apiserver.registry.api_services import ApiServices
-from mooring.apiserver.registry.connecting import admit_connection
+from mooring.apiserver.registry.cluster.api_services import GROUP as API_SERVICES
+from mooring.apiserver.registry.cluster.api_services import ApiServices
+from mooring.apiserver.registry.verbs.connecting import admit_connection
 from mooring.apiserver.requests.batch import WriteBatches
 from mooring.apiserver.requests.batch_chain import BatchChain
 from mooring.apiserver.requests.exchanges import Exchanges

@@ -2,8 +2,8 @@
 
 Each write has the outcome that it would have alone: it is authorized, admitted, charged to quotas, counted and audited,
 and has a response. A batch saves HTTP, the store commits it in one round, and rows of one template share an admission
-(``registry/templates.py``). Batches begin one per turn of the event loop, so that other requests and the disk need not
-wait for a burst; Leases never wait. The client is ``client/batching.py``; the wire format is ``api/batch_writes.py``.
+(``registry/verbs/templates.py``). Batches begin one per turn of the event loop, so that other requests and the disk
+need not wait for a burst; Leases never wait. ``client/batching.py`` sends them, as ``api/batch_writes.py`` says.
 """
 
 import asyncio

@@ -21,8 +21,8 @@ from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute, resolve
 from mooring.apiserver.registry import Resources
-from mooring.apiserver.registry.executor import Outcome, ResponsePair
 from mooring.apiserver.registry.handler import Batch
+from mooring.apiserver.registry.verbs.executor import Outcome, ResponsePair
 from mooring.apiserver.requests.exchanges import Exchanges
 from mooring.apiserver.requests.limiter import RequestLimiter
 from mooring.apiserver.requests.skew import SkewReporter

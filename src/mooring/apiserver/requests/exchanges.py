@@ -19,7 +19,7 @@ from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import JSON, Request, Response, TakeOver
 from mooring.apiserver.output.formats import format_json
-from mooring.apiserver.registry.executor import status_of
+from mooring.apiserver.registry.verbs.executor import status_of
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.base import logs
 from mooring.base.clock import Clock

@@ -13,8 +13,8 @@ from mooring.api import errors, times
 from mooring.api.base import copy_of
 from mooring.api.flowcontrol_v1 import FlowSchema, FlowSchemaCondition, PriorityLevelConfiguration
 from mooring.api.scheme import Scheme
-from mooring.apiserver.registry.loopback_client import LoopbackClient
-from mooring.apiserver.registry.objects import Follower
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
+from mooring.apiserver.registry.storage.objects import Follower
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.base.tasks import run_until_one_ends

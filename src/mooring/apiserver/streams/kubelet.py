@@ -14,7 +14,7 @@ from mooring.api.simulation import is_simulated
 from mooring.apiserver.access.pki import KeyPair
 from mooring.apiserver.access.tokens import ServiceAccountTokens
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.apiserver.streams.query_options import LogOptions
 from mooring.base.clock import Clock

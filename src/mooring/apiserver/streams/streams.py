@@ -18,7 +18,7 @@ from mooring.api.quoting import go_quote
 from mooring.apiserver.access.authz import Attributes, Authorizer, require
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.apiserver.streams.kubelet import Kubelets, KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import find_container_name, read_log_options
 

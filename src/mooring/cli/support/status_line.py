@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from mooring.api.scheme import Scheme
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.base import logs
 from mooring.base.logs import CLEAR_LINE
 from mooring.store.errors import Closed, RevisionError, StoreError

@@ -23,7 +23,7 @@ from mooring.apiserver.access.nodes.restriction import NODE_LEASES
 from mooring.apiserver.access.rbac import resource_matches
 from mooring.apiserver.messages import users
 from mooring.apiserver.output import json_bytes
-from mooring.apiserver.registry.stored import ROOT
+from mooring.apiserver.registry.storage.stored import ROOT
 from mooring.store.kv import Store
 
 _ALLOWED: Final = ""

@@ -13,7 +13,7 @@ import msgspec
 from mooring.apiserver.access.nodes import references
 from mooring.apiserver.access.nodes.references import Reference
 from mooring.apiserver.output import json_bytes
-from mooring.apiserver.registry.stored import ROOT
+from mooring.apiserver.registry.storage.stored import ROOT
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import RevisionError
 from mooring.store.kv import KeyValue, Store, Watcher

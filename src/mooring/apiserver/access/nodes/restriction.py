@@ -24,7 +24,7 @@ from mooring.api.quoting import go_quote
 from mooring.api.storage_v1 import CSINode
 from mooring.apiserver.access.nodes.references import MIRROR, resources_named_by
 from mooring.apiserver.messages import users
-from mooring.apiserver.registry.stored import ROOT
+from mooring.apiserver.registry.storage.stored import ROOT
 from mooring.store.kv import Store
 
 NODE_LEASES: Final = "kube-node-lease"

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from mooring.api import admissionregistration_v1, apiextensions_v1, core_v1
 from mooring.api.discovery_v1 import EndpointSlice
 from mooring.apiserver.extension.webhooks.failures import WebhookError, describe_failure, make_status_error
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.client.errors import ClientError, ConnectError
 from mooring.client.https import HttpsTransport
 from mooring.client.kubeconfig import Connection

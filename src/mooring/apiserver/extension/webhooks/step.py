@@ -1,4 +1,4 @@
-"""Admission webhooks as a step of admission (``registry/admission_chain.py``), read from the stored configurations.
+"""Admission webhooks as a step of admission (``registry/admission/chain.py``), read from the stored configurations.
 
 Mutating webhooks are called one after the other, validating webhooks all at once. Nothing is locked during a call:
 neither the store nor other requests wait. The response to a write of a configuration waits until this server uses it
@@ -39,10 +39,10 @@ from mooring.apiserver.extension.webhooks.reviewing import (
     make_refusal_error,
     read_response,
 )
-from mooring.apiserver.registry.admission_metrics import ADMIT, VALIDATING, AdmissionMetrics
-from mooring.apiserver.registry.objects import KindsFollower
+from mooring.apiserver.registry.admission.metrics import ADMIT, VALIDATING, AdmissionMetrics
 from mooring.apiserver.registry.patch import json_patch
 from mooring.apiserver.registry.patch.json_patch import PatchError
+from mooring.apiserver.registry.storage.objects import KindsFollower
 from mooring.base import logs
 from mooring.constraints.celenv.authorizer import Decide
 from mooring.store.kv import Store

@@ -1,6 +1,6 @@
 """A table row as JSON with placeholders for the ages in it, so that it is valid as long as the object is unchanged.
 
-``__init__.py`` builds and caches rows; ``registry/views.py`` writes them into responses.
+``__init__.py`` builds and caches rows; ``registry/verbs/views.py`` writes them into responses.
 """
 
 import sys

@@ -4,7 +4,7 @@ apply.
 A manager owns the fields that it wrote last. An update or patch takes over the fields that it changes from other
 managers. An apply that changes a field of another manager is a conflict, unless it is forced; it removes fields that
 its manager applied before and no longer has. Entries are distinguished by manager, operation, version and subresource.
-Called by ``registry/changes.py``.
+Called by ``registry/verbs/changes.py``.
 """
 
 import re

@@ -4,7 +4,7 @@
     strategic   an object that is merged into another: lists replace the old ones (`application/merge-patch+json`), or
                 are merged by key (`application/strategic-merge-patch+json`), as `schema` defines
 
-Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``registry/changes.py``.
+Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``registry/verbs/changes.py``.
 """
 
 from collections.abc import Callable

@@ -22,8 +22,8 @@ from mooring.api import errors
 from mooring.api.core_v1 import Pod, ResourceQuota
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import DiskFull
 from mooring.store.kv import Delete, Event, KeyValue, Outcome, Put, Store, Write

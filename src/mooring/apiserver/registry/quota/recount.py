@@ -13,9 +13,9 @@ from typing import Any
 from mooring.admission.accounting.enforcement import is_in_scope, is_usage_counted
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Usage, add_usage
 from mooring.api.core_v1 import ResourceQuota
-from mooring.apiserver.registry.objects import repeat_until_closed
 from mooring.apiserver.registry.quota.accounting import Quota, QuotaAccounting
-from mooring.apiserver.registry.stored import Stored, StoredKinds
+from mooring.apiserver.registry.storage.objects import repeat_until_closed
+from mooring.apiserver.registry.storage.stored import Stored, StoredKinds
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.base.tasks import run_until_one_ends

@@ -14,8 +14,8 @@ from mooring.api import times
 from mooring.api.core_v1 import Service
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
-from mooring.apiserver.registry.admission_lookups import DerivedValue
-from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.admission.lookups import DerivedValue
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.base.clock import Clock
 from mooring.store.kv import Delete, Event, Put, Store
 

@@ -18,7 +18,7 @@ from mooring.api.core_v1 import Service
 from mooring.api.field_path import Path
 from mooring.apiserver.registry.services.addresses import ClusterAddresses, FullError, TakenError
 from mooring.apiserver.registry.services.ports import NodePorts, PortError
-from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.base.clock import Clock
 from mooring.store.kv import Store
 

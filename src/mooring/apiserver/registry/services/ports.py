@@ -8,7 +8,7 @@ from uuid import uuid4
 from mooring.api import errors, times
 from mooring.api.core_v1 import RangeAllocation
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.registry.stored import StoredKinds
+from mooring.apiserver.registry.storage.stored import StoredKinds
 from mooring.base.clock import Clock
 from mooring.store.kv import Event, Put, Store
 

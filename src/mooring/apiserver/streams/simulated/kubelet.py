@@ -11,7 +11,7 @@ from mooring.api.quoting import go_quote
 from mooring.api.simulation import FAILURE, is_unreachable
 from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, read_command_options, read_ports
 from mooring.apiserver.streams.simulated import container, logs, port_forward, remote_command

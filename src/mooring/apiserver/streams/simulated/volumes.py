@@ -15,7 +15,7 @@ from mooring.api.authentication_v1 import TokenRequest, TokenRequestSpec
 from mooring.api.certificates_v1 import ClusterTrustBundle
 from mooring.api.core_v1 import ConfigMap, Pod, PodCertificateProjection, Secret, Volume
 from mooring.api.volume_files import MissingError, files_of
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 from mooring.apiserver.streams.simulated.container import find_container_spec
 
 _MOST_BYTES = 16 * 1024 * 1024

@@ -3,8 +3,8 @@
     built-in mutation → MutatingAdmissionPolicy → mutating webhooks → (all once more, if one changed the object)
         → built-in validation → ValidatingAdmissionPolicy → validating webhooks
 
-``changes.py``, ``deleting.py`` and other writes call the `Chain`: this is the only place where policies and webhooks
-are called. Each of the two is a `Step`. A server without any finds the chain idle and makes no `Attributes`.
+``write_admission.py`` calls the `Chain`: this is the only place where policies and webhooks are called. Each of the two
+is a `Step`. A server without any finds the chain idle and makes no `Attributes`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -16,7 +16,7 @@ from mooring.admission.policy.attributes import Attributes, MatchKey
 from mooring.admission.policy.evaluation import Reinvocation
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
+from mooring.apiserver.registry.admission.metrics import AdmissionMetrics
 
 
 class Step(Protocol):

@@ -2,8 +2,7 @@
 
 Only labels, or also the selectable fields of a kind, are decoded. They are cached by revision, so that a thousand
 watchers with selectors cost one decoding per event. Objects without the bytes of a required label or field are not
-decoded at all. `FIELDS` has the selectable fields, as in Kubernetes. Called by ``reading.py``, ``watching.py`` and
-``deleting.py``.
+decoded at all. `FIELDS` has the selectable fields, as in Kubernetes. Called by lists, watches and ``deletecollection``.
 """
 
 import re
@@ -21,8 +20,8 @@ from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector, SelectorError
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.output import json_bytes
-from mooring.apiserver.registry.decoded_cache import labels_of
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.decoded_cache import labels_of
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
 

@@ -23,8 +23,8 @@ from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.output import json_bytes
-from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.stored import ROOT, Stored
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage.stored import ROOT, Stored
 from mooring.base.bounded_cache import BoundedCache
 from mooring.constraints import options as constraints
 from mooring.constraints.lowering import for_node

@@ -22,8 +22,8 @@ from mooring.api.resource_v1 import ADMIN_ACCESS_LABEL, DeviceClass, ResourceCla
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import controller_of
 from mooring.api.storage_v1 import StorageClass
-from mooring.apiserver.registry import decoded_cache
-from mooring.apiserver.registry.decoded_cache import DecodedCache
+from mooring.apiserver.registry.storage import decoded_cache
+from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
 from mooring.store.kv import KeyValue, Store
 
 FOR_EXTENDED_RESOURCES = "resource.kubernetes.io/extended-resource-claim"

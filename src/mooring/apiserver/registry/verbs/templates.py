@@ -22,7 +22,7 @@ from mooring.api.batch_writes import Row
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages.http import JSON, Request
 from mooring.apiserver.registry.call import Call
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.store.kv import KeyValue
 
 _MAX_KEPT = 16

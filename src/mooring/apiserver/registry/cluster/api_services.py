@@ -11,7 +11,7 @@ from mooring.api import apiregistration_v1, errors, times
 from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheme import Scheme
-from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
 from mooring.base.clock import Clock
 
 GROUP = "apiregistration.k8s.io"

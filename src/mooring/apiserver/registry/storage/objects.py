@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.base import logs
 from mooring.store.errors import Closed, RevisionError, StoreError
 from mooring.store.kv import KeyValue, Store

@@ -23,14 +23,14 @@ from mooring.api.response_limits import add_warning
 from mooring.api.states import has_ended
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.registry.call import Call
-from mooring.apiserver.registry.changes import Update, delete_unserved, is_deletable, release
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.definition_status import mark_for_deletion
-from mooring.apiserver.registry.executor import CommittedWrite, Draft, ResponsePair, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import delete_options
-from mooring.apiserver.registry.reading import Reading
-from mooring.apiserver.registry.templates import ChangeTemplate, ReusedAdmission
-from mooring.apiserver.registry.views import make_response, respond_with_object, view_for
+from mooring.apiserver.registry.verbs.changes import Update, delete_unserved, is_deletable, release
+from mooring.apiserver.registry.verbs.executor import CommittedWrite, Draft, ResponsePair, Write, WriteExecutor
+from mooring.apiserver.registry.verbs.reading import Reading
+from mooring.apiserver.registry.verbs.templates import ChangeTemplate, ReusedAdmission
+from mooring.apiserver.registry.verbs.views import make_response, respond_with_object, view_for
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"

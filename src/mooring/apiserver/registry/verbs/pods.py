@@ -22,13 +22,13 @@ from mooring.api.states import has_ended, is_ready
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.deleting import Deleting, check_preconditions
-from mooring.apiserver.registry.executor import Draft, Write, WriteExecutor
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
-from mooring.apiserver.registry.reading import find_named
-from mooring.apiserver.registry.stored import Stored
-from mooring.apiserver.registry.templates import CreationTemplate
-from mooring.apiserver.registry.views import make_response
+from mooring.apiserver.registry.storage.stored import Stored
+from mooring.apiserver.registry.verbs.deleting import Deleting, check_preconditions
+from mooring.apiserver.registry.verbs.executor import Draft, Write, WriteExecutor
+from mooring.apiserver.registry.verbs.reading import find_named
+from mooring.apiserver.registry.verbs.templates import CreationTemplate
+from mooring.apiserver.registry.verbs.views import make_response
 from mooring.base.tasks import run_by_size
 from mooring.constraints import disruption_budgets
 from mooring.store.kv import KeyValue, Put

@@ -19,7 +19,7 @@ from mooring.api import core_v1, discovery_v1, errors, times
 from mooring.api.base import copy_of
 from mooring.api.coordination_v1 import Lease, LeaseSpec
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
 from mooring.base import logs
 from mooring.base.clock import Clock
 

@@ -25,15 +25,15 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.apiserver.messages.http import Response
+from mooring.apiserver.registry.admission.write_admission import Projection
 from mooring.apiserver.registry.apply.field_managers import Applier, FieldManagers, Tree
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.executor import CommittedWrite, Draft, Settle, Write, respond_to_write
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
-from mooring.apiserver.registry.stored import check_elements
-from mooring.apiserver.registry.templates import ChangeTemplate, CreationTemplate, ReusedAdmission
-from mooring.apiserver.registry.write_admission import Projection
+from mooring.apiserver.registry.storage.stored import check_elements
+from mooring.apiserver.registry.verbs.executor import CommittedWrite, Draft, Settle, Write, respond_to_write
+from mooring.apiserver.registry.verbs.templates import ChangeTemplate, CreationTemplate, ReusedAdmission
 from mooring.base.tasks import run_by_size
 from mooring.store.kv import Delete, KeyValue, Put
 

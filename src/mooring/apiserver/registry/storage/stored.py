@@ -46,7 +46,7 @@ class Stored:
     needs_webhook = False
     """Whether a webhook converts objects between versions.
 
-    `encode_by_size`, `decode_by_size` and ``views.py`` ask it; before other methods `prepare` must be awaited.
+    `encode_by_size`, `decode_by_size` and ``verbs/views.py`` ask it; before other methods `prepare` must be awaited.
     """
 
     def __init__(self, scheme: Scheme, kind: Kind) -> None:

@@ -12,7 +12,7 @@ from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.handler import Resources
-from mooring.apiserver.registry.objects import Objects
+from mooring.apiserver.registry.storage.objects import Objects
 
 R = TypeVar("R", bound=Resource)
 

@@ -12,7 +12,7 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import Service
 from mooring.api.meta_v1 import Condition, ObjectMeta
 from mooring.api.networking_v1 import IPAddress, ServiceCIDR, ServiceCIDRSpec, ServiceCIDRStatus
-from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
 from mooring.apiserver.registry.services.addresses import MANAGED_BY, MANAGER, TakenError, parent_ref_of
 from mooring.apiserver.registry.services.allocation import ServiceAllocation, addresses_of, ports_of
 from mooring.apiserver.service_network import ServiceNetwork

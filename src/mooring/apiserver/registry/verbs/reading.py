@@ -13,8 +13,8 @@ from mooring.apiserver.output.formats import flow_yaml, is_too_long
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
-from mooring.apiserver.registry.selection import Selection
-from mooring.apiserver.registry.views import make_body, make_response, respond_with_object, view_for
+from mooring.apiserver.registry.storage.selection import Selection
+from mooring.apiserver.registry.verbs.views import make_body, make_response, respond_with_object, view_for
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue, Store
 

@@ -23,8 +23,8 @@ from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.output.tables.row import Ages
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.lowering_for_nodes import Renderer
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.storage.lowering_for_nodes import Renderer
+from mooring.apiserver.registry.storage.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import Event, KeyValue
 

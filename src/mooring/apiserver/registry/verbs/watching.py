@@ -22,9 +22,9 @@ from mooring.apiserver.output.protobuf import WATCH_TYPE
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.parameters import parse_number
-from mooring.apiserver.registry.reading import check_list_options, parse_version, too_large_version
-from mooring.apiserver.registry.selection import Selection
-from mooring.apiserver.registry.views import Frame, View, view_for
+from mooring.apiserver.registry.storage.selection import Selection
+from mooring.apiserver.registry.verbs.reading import check_list_options, parse_version, too_large_version
+from mooring.apiserver.registry.verbs.views import Frame, View, view_for
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import Closed, Compacted, FutureRevision, StoreError
 from mooring.store.kv import Batch, Event, KeyValue, Watcher

@@ -1,7 +1,7 @@
 """Admit the objects of writes: built-in admission, with policies and webhooks between its halves, and field managers.
 
-``changes.py`` has new and changed objects admitted, ``deleting.py`` and ``pods.py`` requests that built-in admission
-does not concern. Built-in admission is ``admission/pipeline.py``; ``admission_chain.py`` calls policies and webhooks.
+``verbs/changes.py`` has new and changed objects admitted; deletions, bindings and evictions pass policies and webhooks
+alone. Built-in admission is ``admission/pipeline.py``; ``chain.py`` calls policies and webhooks.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages import users
-from mooring.apiserver.registry.admission_chain import Chain
-from mooring.apiserver.registry.admission_lookups import AdmissionLookups
+from mooring.apiserver.registry.admission.chain import Chain
+from mooring.apiserver.registry.admission.lookups import AdmissionLookups
 from mooring.apiserver.registry.apply.field_managers import FieldManagers, Manager
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.parameters import WriteOptions, options_tree

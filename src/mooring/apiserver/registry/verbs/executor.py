@@ -21,7 +21,7 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.call import Call
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.views import respond_with_object
+from mooring.apiserver.registry.verbs.views import respond_with_object
 from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
 

@@ -6,8 +6,8 @@ from mooring.admission.strategy import SYSTEM_PRIORITIES
 from mooring.api.core_v1 import Namespace
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheduling_v1 import PriorityClass
+from mooring.apiserver.registry.cluster.loopback_client import LoopbackClient
 from mooring.apiserver.registry.handler import Resources
-from mooring.apiserver.registry.loopback_client import LoopbackClient
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 

@@ -14,15 +14,15 @@ from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.messages.http import Response
+from mooring.apiserver.registry.admission.write_admission import Projection
 from mooring.apiserver.registry.call import Call
-from mooring.apiserver.registry.changes import APPLY, Change, ObjectWrites, Plan, Update
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.executor import CommittedWrite, WriteExecutor
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
-from mooring.apiserver.registry.reading import find_named
-from mooring.apiserver.registry.views import make_response
-from mooring.apiserver.registry.write_admission import Projection
+from mooring.apiserver.registry.verbs.changes import APPLY, Change, ObjectWrites, Plan, Update
+from mooring.apiserver.registry.verbs.executor import CommittedWrite, WriteExecutor
+from mooring.apiserver.registry.verbs.reading import find_named
+from mooring.apiserver.registry.verbs.views import make_response
 
 _GROUP, _VERSION = "autoscaling", "v1"
 _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})

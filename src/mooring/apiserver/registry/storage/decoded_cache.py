@@ -43,7 +43,7 @@ class DecodedCache:
         self._entries.put((decode, key), (revision, value))
 
 
-# -- what admission looks up (``admission_lookups.py``)
+# -- what admission looks up (``admission/lookups.py``)
 
 
 class _Labels(msgspec.Struct):
