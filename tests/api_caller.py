@@ -23,7 +23,6 @@ from mooring.apiserver.extension.converting import stored_with_conversion
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import resolve
-from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
 from mooring.apiserver.registry.admission.chain import Chain
 from mooring.apiserver.registry.handler import Batch
@@ -200,7 +199,6 @@ async def api_caller(
         StoredKinds(scheme, stored_with_conversion(WebhookCaller(no_addresses))),
         options or AdmissionOptions(),
         clock,
-        Tables(),
         extensions=extend(own_store, scheme) if extend else None,
     )
     resources = Resources(context)

@@ -46,7 +46,6 @@ from mooring.apiserver.messages import users
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.openapi import OpenApi
-from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
 from mooring.apiserver.registry.admission.chain import Chain
 from mooring.apiserver.registry.admission.metrics import AdmissionMetrics
@@ -171,7 +170,6 @@ class ApiServer:
             kinds,
             options,
             clock,
-            Tables(),
             access=AccessChecks(by_kind, NodeRestriction(self.store).check, self._node_authorizer.require_create),
             extensions=Chain([policies, webhooks], admission_metrics),
             decoded=decoded,

@@ -107,10 +107,9 @@ class NamespaceRules:
         quotas = self._quotas_of(obj)
         evaluator = self._get_evaluator(obj) if quotas else None
         if evaluator is not None:
+            change = UsageChange(evaluator, None, obj)
             for quota in quotas:
-                quota.used = (
-                    compute_usage_after(quota.object, quota.used, UsageChange(evaluator, None, obj)) or quota.used
-                )
+                quota.used = compute_usage_after(quota.object, quota.used, change) or quota.used
 
     def refusal_if_recreated(self, obj: Resource) -> str:
         """Return why quotas would refuse an object if it were deleted and created again; empty if they allow it."""

@@ -10,6 +10,7 @@ from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry.admission.chain import Chain
 from mooring.apiserver.registry.admission.lookups import AdmissionLookups
 from mooring.apiserver.registry.admission.write_admission import AccessChecks, WriteAdmission
+from mooring.apiserver.registry.apply.field_managers import FieldManagers
 from mooring.apiserver.registry.quota.accounting import QuotaAccounting
 from mooring.apiserver.registry.services.allocation import ServiceAllocation
 from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
@@ -29,7 +30,6 @@ class HandlerContext:
         kinds: StoredKinds,
         options: AdmissionOptions,
         clock: Clock | None = None,
-        tables: Tables | None = None,
         *,
         access: AccessChecks | None = None,
         extensions: Chain | None = None,
@@ -40,7 +40,7 @@ class HandlerContext:
         self.kinds = kinds
         self.options = options
         self.clock = clock or SystemClock()
-        self.tables = tables
+        self.tables = Tables()
         self.allocation = allocation
         self.decoded = decoded or DecodedCache()
         self.selections = Selections()
@@ -50,11 +50,5 @@ class HandlerContext:
             options, self.clock.now, extended=lookups.extended_resources, pod_of=lookups.pod_of_claim
         )
         self.accounting = QuotaAccounting(store, kinds.find_by_type(ResourceQuota), evaluators, self.decoded)
-        self.admission = WriteAdmission(
-            kinds.scheme,
-            options,
-            self.clock,
-            lookups=lookups,
-            extensions=extensions or Chain(),
-            access=access or AccessChecks(),
-        )
+        managers, access, chain = FieldManagers(kinds.scheme), access or AccessChecks(), extensions or Chain()
+        self.admission = WriteAdmission(kinds.scheme, options, self.clock, lookups, access, managers, chain)

@@ -6,7 +6,7 @@
 Read next: ``context.py`` for what all handlers share, then ``verbs/reading.py`` and ``verbs/changes.py``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -78,21 +78,19 @@ class Resources:
             ("scale", "patch"): scaling.patch,
         }
 
-    def serve(self, kinds: Iterable[Kind]) -> None:
+    def serve(self, kinds: Collection[Kind]) -> None:
         """Start serving all versions of a custom kind; they must be in the scheme."""
         from mooring.admission.custom.strategy import CustomStrategy  # noqa: PLC0415 - most servers never need it
 
-        kinds = tuple(kinds)
-        self.context.kinds.add_custom(kinds)
         for kind in kinds:
+            self.context.kinds.add_custom(kind)
             register(CustomStrategy(kind))
         self.context.accounting.recount("")
 
-    def stop_serving(self, kinds: Iterable[Kind]) -> None:
+    def stop_serving(self, kinds: Collection[Kind]) -> None:
         """Stop serving the versions of a custom kind, and end the watches of its objects."""
-        kinds = tuple(kinds)
-        self.context.kinds.remove_custom(kinds)
         for kind in kinds:
+            self.context.kinds.remove_custom(kind)
             unregister(kind.type)
         self._watching.end_watches_of(kinds)
 

@@ -68,34 +68,23 @@ class Projection(msgspec.Struct, frozen=True):
     """Writes a changed projection back into the object."""
 
 
-class WriteAdmission:
+class WriteAdmission(msgspec.Struct, eq=False):
     """Admits the objects of writes, and requests that only policies and webhooks concern."""
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        options: AdmissionOptions,
-        clock: Clock,
-        *,
-        lookups: AdmissionLookups,
-        extensions: Chain,
-        access: AccessChecks,
-    ) -> None:
-        self._scheme = scheme
-        self._options = options
-        self._clock = clock
-        self._lookups = lookups
-        self.extensions = extensions
-        """The chain of policies and webhooks."""
-        self.access = access
-        self.managers = FieldManagers(scheme)
-        self._known_specs = ValidSpecCache()
+    scheme: Scheme
+    options: AdmissionOptions
+    clock: Clock
+    lookups: AdmissionLookups
+    access: AccessChecks
+    managers: FieldManagers
+    extensions: Chain
+    """The chain of policies and webhooks."""
+    known_specs: ValidSpecCache = msgspec.field(default_factory=ValidSpecCache)
 
     def may_match_extensions(self, call: Call, operation: str) -> bool:
         """Return whether a policy or webhook may match a write, so that the write must consult them."""
-        if self.extensions.is_idle:
-            return False
-        return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
+        key = MatchKey(call.kind, call.subresource, operation, bool(call.namespace))
+        return not (self.extensions.is_idle or self.extensions.ignores(key))
 
     def _attributes_of(
         self,
@@ -120,7 +109,7 @@ class WriteAdmission:
             return None
         given = options or options_tree(call.request, _OPTIONS[operation])
         attributes = Attributes(
-            scheme=self._scheme,
+            scheme=self.scheme,
             operation=operation,
             resource_kind=call.kind,
             kind=GroupVersionKind.of_kind(kind or call.kind),
@@ -206,13 +195,13 @@ class WriteAdmission:
     async def _make_request(self, call: Call, obj: Resource | None) -> Request:
         """Return the input of built-in admission: user, operation, and lookups for a write of `obj`."""
         return Request(
-            options=self._options,
-            lookups=await self._lookups.load_for(obj, call.namespace),
-            now=self._clock.now(),
+            options=self.options,
+            lookups=await self.lookups.load_for(obj, call.namespace),
+            now=self.clock.now(),
             namespace=call.namespace,
             name=call.name,
             user=call.request.user,
-            known_specs=self._known_specs,
+            known_specs=self.known_specs,
             warnings=call.warnings,
         )
 
@@ -221,4 +210,4 @@ class WriteAdmission:
         self.managers.update(call.kind, old, new, self.field_manager_of(call, options))
 
     def field_manager_of(self, call: Call, options: WriteOptions) -> Manager:
-        return Manager(options.manager, call.subresource, self._clock.now())
+        return Manager(options.manager, call.subresource, self.clock.now())

@@ -11,6 +11,7 @@ it is, but write the quota, so that a count that runs at the same time conflicts
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 import msgspec
@@ -24,7 +25,6 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.registry.storage.decoded_cache import DecodedCache
 from mooring.apiserver.registry.storage.stored import Stored
-from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import DiskFull
 from mooring.store.kv import Delete, Event, KeyValue, Outcome, Put, Store, Write
 
@@ -90,7 +90,8 @@ class QuotaAccounting:
         self._cache = decoded
         self._waiting: dict[str, list[_QueuedWrite]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._locks: BoundedCache[str, asyncio.Lock] = BoundedCache(_MAX_LOCKS)
+        self.lock_of = lru_cache(_MAX_LOCKS)(lambda namespace: asyncio.Lock())  # noqa: ARG005 - the key
+        """Returns the lock that this server holds while it writes quotas of a namespace; avoids conflicts."""
         self.to_recount: set[str] = set()
         """Namespaces whose quotas ``recount.py`` must recount; "" for all of them."""
         self.recount_requested = asyncio.Event()
@@ -149,14 +150,6 @@ class QuotaAccounting:
         return cast("ResourceQuota", self._stored.decode(kv.value, kv.mod_revision))
 
     # -- taking turns
-
-    def lock_of(self, namespace: str) -> asyncio.Lock:
-        """Return the lock that this server holds while it writes quotas of a namespace; avoids conflicts."""
-        lock = self._locks.get(namespace)
-        if lock is None:
-            lock = asyncio.Lock()
-            self._locks.put(namespace, lock)
-        return lock
 
     async def _commit_waiting(self, namespace: str) -> None:
         """Commit a namespace's queued writes, one transaction after the other, until none is left."""

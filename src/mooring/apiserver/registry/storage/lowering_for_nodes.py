@@ -5,7 +5,7 @@ rules of its own release. So users in the group `system:nodes` get objects lower
 the current taints and labels of the node. Stored objects, their resourceVersions and the responses to other users are
 unchanged.
 
-`HandlerContext` calls `renderer_for` for every request. The bytes of most objects show that they use no new
+`renderer_for` is called for every request. The bytes of most objects show that they use no new
 operator; these are sent as stored. Lowered values are cached by the revisions of the object and of the node. When a
 change of a node's taints or labels changes how its pods are lowered, no event is sent: kubelets check pods when these
 arrive, or after a list when the kubelet starts. docs/real-nodes.md has the consequences.
@@ -13,6 +13,7 @@ arrive, or after a list when the kubelet starts. docs/real-nodes.md has the cons
 
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import structs
 
 from mooring.admission.options import AdmissionOptions
@@ -79,7 +80,8 @@ class NodeLowering:
         return result
 
     def _lower(self, stored: Stored, node: str, value: bytes) -> bytes:
-        properties, obj = self._properties_of(node), _decode(stored, value)
+        kv, obj = self._find_node(node), _decode(stored, value)
+        properties = self._decoded.get(kv, _node_properties) if kv is not None else for_node.NodeProperties((), {})
         if isinstance(obj, Pod):
             lowered: Resource = for_node.lower_pod(obj, properties, self._constraints)
         else:
@@ -89,31 +91,25 @@ class NodeLowering:
     def _find_node(self, name: str) -> KeyValue | None:
         return self._store.peek(f"{ROOT}nodes/{name}")
 
-    def _properties_of(self, name: str) -> for_node.NodeProperties:
-        """Return a node's current taints and labels, which lowering depends on; empty if it is missing."""
-        kv = self._find_node(name)
-        return for_node.NodeProperties((), {}) if kv is None else self._decoded.get(kv, _node_properties)
 
-
-class NodeReader:
+class NodeReader(msgspec.Struct, frozen=True):
     """Renders stored objects for one node, with new operators lowered to those that its kubelet knows."""
 
-    def __init__(self, lowering: NodeLowering, stored: Stored, node: str) -> None:
-        self._lowering = lowering
-        self._stored = stored
-        self._node = node
+    lowering: NodeLowering
+    stored: Stored
+    node: str
 
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
-        return self._stored.render(self._lower(value, revision), revision, kind)
+        return self.stored.render(self._lower(value, revision), revision, kind)
 
     def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
-        return self._stored.render_item(self._lower(value, revision), revision, kind)
+        return self.stored.render_item(self._lower(value, revision), revision, kind)
 
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> json_bytes.Pieces:
-        return self._stored.render_items(self._lowering.lower_all(self._stored, self._node, items), kind)
+        return self.stored.render_items(self.lowering.lower_all(self.stored, self.node, items), kind)
 
     def _lower(self, value: bytes, revision: int) -> bytes:
-        [kv] = self._lowering.lower_all(self._stored, self._node, [KeyValue("", value, 0, revision)])
+        [kv] = self.lowering.lower_all(self.stored, self.node, [KeyValue("", value, 0, revision)])
         return kv.value
 
 

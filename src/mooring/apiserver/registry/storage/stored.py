@@ -188,13 +188,11 @@ class StoredKinds:
         custom = {stored.prefix: stored for stored in self._custom.values()}
         return (*self._built_in.values(), *custom.values())
 
-    def add_custom(self, kinds: Iterable[Kind]) -> None:
-        for kind in kinds:
-            self._custom[kind] = self._make_custom(self.scheme, kind)
+    def add_custom(self, kind: Kind) -> None:
+        self._custom[kind] = self._make_custom(self.scheme, kind)
 
-    def remove_custom(self, kinds: Iterable[Kind]) -> None:
-        for kind in kinds:
-            self._custom.pop(kind, None)
+    def remove_custom(self, kind: Kind) -> None:
+        self._custom.pop(kind, None)
 
     def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
         """Record that custom objects written after a revision conform to the schema: no pruning on reads."""

@@ -221,7 +221,7 @@ def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> 
             if is_for_cache and isinstance(stored, Stored) and not call.kind.custom:
                 return CacheView(stored, call.kind)
             return WholeView(stored, call.kind, frame)
-        case "Table" if context.tables:
+        case "Table":
             include = call.request.parameter("includeObject") or "Metadata"
             if include not in {"None", "Metadata", "Object"}:
                 raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
