@@ -46,9 +46,7 @@ class AdmissionMetrics:
             (*_WEBHOOK, "error_type", "rejection_code"),
         )
         self._failed_open = Counts(
-            "apiserver_admission_webhook_fail_open_count",
-            "Failures of a webhook that were ignored.",
-            ("name", "type"),
+            "apiserver_admission_webhook_fail_open_count", "Failures of a webhook that were ignored.", ("name", "type")
         )
         self._validations = Counts(
             "apiserver_validating_admission_policy_check",

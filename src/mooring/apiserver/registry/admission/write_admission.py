@@ -171,10 +171,8 @@ class WriteAdmission(msgspec.Struct, eq=False):
     ) -> Resource:
         """Run policies, webhooks and the rest of built-in admission; return the object as it will be stored."""
         operation = CREATE if old is None else UPDATE
-        if view is None:
-            attributes = self._attributes_of(call, operation, new, old)
-        else:
-            attributes = self._attributes_of(call, operation, view.of(new), old and view.of(old), kind=view.kind)
+        shown, before = (new, old) if view is None else (view.of(new), old and view.of(old))
+        attributes = self._attributes_of(call, operation, shown, before, kind=view.kind if view else None)
         if attributes is not None and view is None:
             await self.extensions.mutate(attributes, lambda changed: pipeline.mutate_again(changed, old, request, part))
             new = attributes.obj or new

@@ -16,13 +16,7 @@ import msgspec
 from mooring.api import errors as api_errors
 from mooring.api.codec import DecodeError, TooLargeError, max_elements, read_json
 from mooring.api.kinds import Kind
-from mooring.apiserver.registry.patch.json_patch import (
-    Inapplicable,
-    PatchError,
-    apply,
-    check_operations,
-    is_shallow,
-)
+from mooring.apiserver.registry.patch.json_patch import Inapplicable, PatchError, apply, check_operations, is_shallow
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.apiserver.registry.patch.strategic import merge_object, merge_values
 
