@@ -7,7 +7,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_LARGE = 50_000
+LARGE = 50_000
 """Inputs of more bytes are processed in the thread."""
 _THREAD = ThreadPoolExecutor(1, "large objects")
 
@@ -26,7 +26,7 @@ async def run_until_one_ends(*work: Coroutine[Any, Any, object]) -> list[object]
 
 async def run_by_size(work: Callable[[], T], size: int) -> T:
     """Call a function on an input of `size` bytes: directly or, if it is large, in a thread, so that others go on."""
-    if size <= _LARGE:
+    if size <= LARGE:
         return work()
     context = copy_context()  # of the budget of a validation
     return await asyncio.get_running_loop().run_in_executor(_THREAD, context.run, work)

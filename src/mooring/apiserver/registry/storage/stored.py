@@ -17,7 +17,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.output import json_bytes
 from mooring.base.bounded_cache import BoundedCache
-from mooring.base.tasks import run_by_size
+from mooring.base.tasks import LARGE, run_by_size
 from mooring.store.kv import KeyValue
 
 R = TypeVar("R", bound=Resource)
@@ -75,10 +75,12 @@ class Stored:
 
     async def encode_by_size(self, obj: Resource, size: int) -> bytes:
         """Return an object's stored JSON: from a thread if large, by the conversion webhook if its kind has one."""
-        return await run_by_size(partial(self.encode, obj), size)
+        return self.encode(obj) if size <= LARGE else await run_by_size(partial(self.encode, obj), size)
 
     async def decode_by_size(self, value: bytes, revision: int, size: int) -> Resource:
         """Return a stored object: decoded in a thread if large, by the conversion webhook if its kind has one."""
+        if size <= LARGE:
+            return self.decode(value, revision)
         return await run_by_size(partial(self.decode, value, revision), size)
 
     def encode(self, obj: Resource, version: Kind | None = None) -> bytes:
