@@ -1,6 +1,7 @@
 """Format a JSON response as requested: compact, indented, YAML or protobuf. Called by every handler."""
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 
 import msgspec
@@ -43,11 +44,11 @@ def flow_yaml(body: bytes | memoryview) -> bytes:
     )
 
 
-def is_too_long(size: int, accepted: Accepted, request: Request) -> bool:
+def is_too_long(values: Iterable[bytes], accepted: Accepted, request: Request) -> bool:
     """Return whether a list must be sent in pieces of JSON, since it is too large to indent or convert to YAML."""
     if accepted.format == "yaml":
-        return size > MAX_BLOCK_YAML_BYTES
-    return accepted.format == "json" and (size > MAX_INDENTED_BYTES or not _is_pretty(request))
+        return sum(map(len, values)) > MAX_BLOCK_YAML_BYTES
+    return accepted.format == "json" and (not _is_pretty(request) or sum(map(len, values)) > MAX_INDENTED_BYTES)
 
 
 def _is_pretty(request: Request) -> bool:

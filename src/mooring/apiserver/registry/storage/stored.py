@@ -123,12 +123,12 @@ class Stored:
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> json_bytes.Pieces:
         """Yield the JSON of a list's objects in pieces, with commas between the objects."""
         head = self.plain_head(kind)
-        length = len(head or b"")
+        length, begin = len(head or b""), json_bytes.PLAIN_ITEM
         comma = b""
         for kv in items:
             value = kv.value
             if head and value.startswith(head):
-                yield json_bytes.PLAIN_ITEM % (comma, kv.mod_revision)
+                yield begin % (comma, kv.mod_revision)
                 yield memoryview(value)[length:]
             else:
                 yield comma + self.render_item(value, kv.mod_revision, kind)

@@ -74,7 +74,7 @@ class Reading:
             metadata.remaining_item_count = page.remaining if selection.is_everything else None
         if call.accepted.format == "protobuf":
             return Response(200, await view.protobuf_list(page.items, metadata), PROTOBUF, warnings=call.warnings)
-        if is_too_long(sum(len(kv.value) for kv in page.items), call.accepted, request):
+        if is_too_long((kv.value for kv in page.items), call.accepted, request):
             pieces = view.pieces(page.items, metadata)
             if call.accepted.format == "yaml":
                 return Response(200, make_body(map(flow_yaml, pieces)), YAML, warnings=call.warnings)
