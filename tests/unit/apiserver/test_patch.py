@@ -458,6 +458,16 @@ async def test_a_patch_that_nests_without_end_is_refused(api: ApiCaller) -> None
     assert (answer.code, answer.message) == (400, "error decoding patch: nested too deeply")
 
 
+@pytest.mark.parametrize("name", ["fieldsV1", "fields\\u00561"])
+async def test_a_patch_reads_field_sets_also_by_an_escaped_name(api: ApiCaller, name: str) -> None:
+    await api.post(CONFIG_MAPS, config_map(a="1"))
+    steps = f'{{"op":"test","path":"/metadata/managedFields/0/{name}/f:data/f:a","value":{{}}}}'
+    copy = f'{{"op":"copy","from":"/metadata/managedFields/0/{name}/f:data","path":"/data"}}'
+    assert (await api.patch(f"{CONFIG_MAPS}/settings", f"[{steps}]".encode(), JSON_PATCH)).code == 200
+    refused = await api.patch(f"{CONFIG_MAPS}/settings", f"[{copy}]".encode(), JSON_PATCH)
+    assert (refused.code, "Raw" in refused.message) == (422, False)
+
+
 async def test_status_is_patched_by_itself(api: ApiCaller) -> None:
     await api.post(DEPLOYMENTS, deployment())
     answer = await api.patch(f"{DEPLOYMENTS}/web/status", {"spec": {"replicas": 9}, "status": {"replicas": 4}})

@@ -6,6 +6,7 @@ terminating object, it deletes the object. Admission determines which fields may
 validated in a thread, so that other requests go on. Read next: ``deleting.py``.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -39,6 +40,8 @@ from mooring.store.kv import Delete, KeyValue, Put
 
 _NAME_ATTEMPTS = 8
 
+_MAY_NAME_FIELD_SET = re.compile(rb"fieldsV1|\\u")
+"""Matches a patch that may read or change a field set, also if the name is escaped."""
 EVENT_SECONDS = 3600.0
 APPLY = "application/apply-patch+yaml"
 
@@ -304,7 +307,7 @@ class ObjectWrites:
         scheme, patcher = self._scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
         def apply_patch(old: Resource) -> Resource:
-            names_no_field_set = b"fieldsV1" not in call.request.body
+            names_no_field_set = not _MAY_NAME_FIELD_SET.search(call.request.body)
             tree = codec.to_tree(scheme.convert(old, call.kind), encoded_field_sets=names_no_field_set)
             try:
                 decoded = codec.decode_tree(
